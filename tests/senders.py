@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
+from time import monotonic
 
 from shared.adapters.azure_storage.clients import StorageClients
 from shared.adapters.azure_storage.sender import StorageSender
@@ -43,7 +44,7 @@ class OnLoopSender:
 @contextmanager
 def sender_of(account: StorageClients) -> Iterator[OnLoopSender]:
     """Give a sender whose puts run on the loop of `THREADS`."""
-    pusher = storage_pusher()
+    pusher = storage_pusher(monotonic)
     try:
         yield OnLoopSender(StorageSender(account, pusher.send, _OFF_LOOP), THREADS.on_loop)
     finally:

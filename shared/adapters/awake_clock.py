@@ -7,21 +7,27 @@ import threading
 from collections.abc import Callable
 from time import monotonic, sleep
 
-_BEAT = 0.5  # seconds
-_MISSED = 2.0  # seconds after a beat at which the clock stops until the next
-
 
 class AwakeClock:
     """
     A monotonic clock, in seconds, that stands still while the process does.
 
     After a SIGSTOP, a suspended laptop or a paused container no deadline has passed and no endpoint
-    looks slow: the pause was ours. A thread beats twice a second, and time goes on for two seconds
-    after a beat at most. Without that thread it is the system's clock. Thread-safe.
+    looks slow: the pause was ours. A thread beats each *beat* seconds, and time goes on for
+    *missed* seconds after a beat at most. Without that thread it is the system's clock.
+    Thread-safe.
     """
 
-    def __init__(self, monotonic: Callable[[], float] = monotonic) -> None:
+    def __init__(
+        self,
+        monotonic: Callable[[], float] = monotonic,
+        *,
+        beat: float = 0.5,
+        missed: float = 2.0,
+    ) -> None:
         self._monotonic = monotonic
+        self._every = beat
+        self._missed = missed
         self._lock = threading.Lock()
         # The latest beat: when it was by the system's clock, and by this one.
         self._beat: tuple[float, float] | None = None
@@ -36,7 +42,7 @@ class AwakeClock:
         """Return the time by the system's clock and by this one, both of the same moment."""
         now = self._monotonic()
         at, awake = self._beat or (now, now)
-        return now, awake + min(now - at, _MISSED)
+        return now, awake + min(now - at, self._missed)
 
     def _start(self) -> None:
         with self._lock:
@@ -56,8 +62,5 @@ class AwakeClock:
 
     def _run(self) -> None:
         while True:
-            sleep(_BEAT)
+            sleep(self._every)
             self._beat = self._read()
-
-
-awake_seconds = AwakeClock()

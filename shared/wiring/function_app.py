@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shared import telemetry
+from shared.adapters.awake_clock import AwakeClock
 from shared.adapters.threads import SystemThreads
 from shared.app import App
 from shared.clock import SystemClock
@@ -39,6 +40,7 @@ class FunctionApp:
     def __init__(self) -> None:
         self.threads = SystemThreads()
         self.chance = process.SystemChance()
+        self.awake = AwakeClock()
         self.clock = WatchedClock(SystemClock().now, time.monotonic, awaits_storage=True)
         self._begun: dict[str, object] = {}
 
@@ -148,10 +150,13 @@ class FunctionApp:
         own, named = self.settings.storage, self.settings.deadletter_accounts
         others = connections_beside(own, named).items()
         return AzureStore(
-            StorageClients(own, answered=self.clock.storage_answered),
+            StorageClients(own, answered=self.clock.storage_answered, clock=self.awake),
             self.threads,
             self.storage_pusher.send,
-            others={name: StorageClients(each, services=[Service.BLOB]) for name, each in others},
+            others={
+                name: StorageClients(each, services=[Service.BLOB], clock=self.awake)
+                for name, each in others
+            },
             visible=local_host.message_put,
         )
 
@@ -160,7 +165,12 @@ class FunctionApp:
         from shared.wiring.outbound import SystemOutbound
 
         return SystemOutbound(
-            self.settings, self.clock, self.threads, self.store, self.storage_pusher
+            settings=self.settings,
+            clock=self.clock,
+            threads=self.threads,
+            store=self.store,
+            on_storage=self.storage_pusher,
+            awake=self.awake,
         )
 
     @once
@@ -168,7 +178,7 @@ class FunctionApp:
         """What sends requests to storage on the event loop."""
         from shared.wiring.outbound import storage_pusher
 
-        return storage_pusher()
+        return storage_pusher(self.awake)
 
     @once
     def delivering(self) -> Deliver:

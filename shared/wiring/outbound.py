@@ -45,22 +45,25 @@ class SystemOutbound:
     """
     The outbound of a process: to webhooks, with the tokens that they need, and to storage queues.
 
-    *on_storage* sends to the queues of *store*.
+    *on_storage* sends to the queues of *store*; *awake* tells seconds, by an `AwakeClock`.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - this is all, and each by its name
         self,
+        *,
         settings: Settings,
         clock: Clock,
         threads: Threads,
         store: AzureStore,
         on_storage: HttpPusher,
+        awake: Callable[[], float],
     ) -> None:
         self._settings = settings
         self._clock = clock
         self._threads = threads
         self._store = store
         self._on_storage = on_storage
+        self._awake = awake
         self._descriptors = descriptors()
         self.most = self._descriptors // 2
         self.app_addresses = _app_addresses(settings)
@@ -75,7 +78,7 @@ class SystemOutbound:
 
     @once
     def http(self) -> HttpPusher:
-        return http_pusher(self._settings, self.app_addresses, self._descriptors)
+        return http_pusher(self._settings, self.app_addresses, self._descriptors, self._awake)
 
     def reserve_connection(self, url: str, again: Callable[[], None], /) -> bool:
         return self.http.reserve_connection(url, again)
@@ -103,7 +106,10 @@ class SystemOutbound:
 
 
 def http_pusher(
-    settings: Settings, app_addresses: frozenset[tuple[str, int]], descriptors: int
+    settings: Settings,
+    app_addresses: frozenset[tuple[str, int]],
+    descriptors: int,
+    awake: Callable[[], float],
 ) -> HttpPusher:
     """Return the sender to webhooks."""
     guard = OutboundGuard(
@@ -124,11 +130,11 @@ def http_pusher(
         tls=client_tls(material),
         lookup=NameServers(servers) if servers else None,
         proxy=settings.egress_proxy,
-        pool=Pool(min(MAX_IDLE, descriptors // 4)),
+        pool=Pool(min(MAX_IDLE, descriptors // 4), Openings(awake), awake),
     )
 
 
-def storage_pusher() -> HttpPusher:
+def storage_pusher(awake: Callable[[], float]) -> HttpPusher:
     """Return the sender of requests to storage, at any address, trusting what its SDKs trust."""
     everywhere = [ip_network("0.0.0.0/0"), ip_network("::/0")]
     guard = OutboundGuard(allow_http=True, allowed_networks=everywhere)
@@ -136,7 +142,8 @@ def storage_pusher() -> HttpPusher:
     bundle = os.environ.get("REQUESTS_CA_BUNDLE") or certifi.where()
     trusted.load_verify_locations(**{"capath" if Path(bundle).is_dir() else "cafile": bundle})
     # A request to storage has a time of its own, and no wait outside it.
-    return HttpPusher(guard, tls=trusted, pool=Pool(openings=Openings(is_bounded=False)))
+    pool = Pool(openings=Openings(awake, is_bounded=False), clock=awake)
+    return HttpPusher(guard, tls=trusted, pool=pool)
 
 
 def find_spans() -> Spans | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import uuid
 from collections.abc import Iterator
+from time import monotonic
 
 import pytest
 from azure.core.exceptions import ResourceNotFoundError
@@ -69,7 +70,7 @@ def stored(account: StorageClients | None, clock: FakeClock) -> Iterator[Store]:
     if account is None:
         yield MemoryStore(clock, at_once)
         return
-    pusher = storage_pusher()
+    pusher = storage_pusher(monotonic)
     yield AzureStore(account, THREADS, pusher.send)
     THREADS.on_loop(pusher.close())
 

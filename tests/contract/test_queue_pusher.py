@@ -7,6 +7,7 @@ import threading
 from base64 import b64decode
 from collections.abc import Iterator
 from datetime import timedelta
+from time import monotonic
 
 import pytest
 
@@ -49,7 +50,7 @@ def push(
     timeout: timedelta = SOON,
     late: LateAnswerHandler | None = None,
 ) -> Exchange:
-    storage = storage_pusher()
+    storage = storage_pusher(monotonic)
     puts = {"acct": MessagePut(account, storage.send, THREADS.pool("puts", 4))}
     pusher = QueuePusher(ScriptedPusher(FakeClock()), storage, puts)
     return THREADS.on_loop(pusher.send(request, timeout, late))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any, cast
 
 from azure.core.exceptions import AzureError
@@ -24,14 +25,15 @@ from shared.adapters.azure_storage.tries import (
 class BoundedRetry(ExponentialRetry):
     """The retry policy of the SDK's pipelines: `Tries`, of which *hangs* may hang."""
 
-    def __init__(self, *, hangs: int = 0) -> None:
+    def __init__(self, clock: Callable[[], float], *, hangs: int = 0) -> None:
         super().__init__(retry_total=0)  # It makes one try.
+        self._clock = clock  # in seconds, by which a request is limited
         self._hangs = hangs
 
     def send(self, request: PipelineRequest[Any]) -> PipelineResponse[Any, Any]:
         one_try: Any = super().send  # untyped
         options, transport = request.context.options, cast("Any", request.context.transport)
-        tries = Tries(hangs=self._hangs, limit=options.pop(LIMIT, LIMIT_SECONDS))
+        tries = Tries(hangs=self._hangs, limit=options.pop(LIMIT, LIMIT_SECONDS), clock=self._clock)
         options[TIME] = tries
         while True:
             try:

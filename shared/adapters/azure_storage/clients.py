@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Callable, Collection, Mapping
 from copy import copy
+from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from shared.adapters.azure_storage.connection_setting import Service, StorageConnection
@@ -36,7 +37,8 @@ class StorageClients:
     *storage* is a connection such as ``Settings.storage``, with the addresses of *services* at
     least. *prefix*, of lower-case letters and digits, precedes all names of queues, tables and
     containers, so that tests can share an account. *answered* gets of each answer its ``Date``, if
-    it has one, and how many seconds the exchange has taken.
+    it has one, and how many seconds the exchange has taken. Requests are limited by *clock*, in
+    seconds.
     """
 
     def __init__(
@@ -46,8 +48,10 @@ class StorageClients:
         prefix: str = "",
         services: Collection[Service] = tuple(Service),
         answered: Answered = lambda _date, _seconds: None,
+        clock: Callable[[], float] = monotonic,
     ) -> None:
         self.answered = answered
+        self.clock = clock
         self._connection = StorageConnection(storage, services)
         self._prefix = prefix
         self._lock = threading.RLock()
@@ -109,7 +113,7 @@ class StorageClients:
 
     def _client(self, kind: type[T], service: Service, *, hangs: int) -> T:
         return self._connection.client(
-            kind, service, transport=self._transport(), retry_policy=_retries(hangs=hangs)
+            kind, service, transport=self._transport(), retry_policy=self._retries(hangs=hangs)
         )
 
     def _tables(self) -> TableServiceClient:
@@ -122,7 +126,7 @@ class StorageClients:
             kind,
             Service.TABLE,
             transport=self._transport(),
-            per_call_policies=[_retries(hangs=0)],
+            per_call_policies=[self._retries(hangs=0)],
             retry_total=0,  # by the SDK's policy, which can't be replaced
             **names,
         )
@@ -148,6 +152,11 @@ class StorageClients:
 
         return self._once("transport", make)
 
+    def _retries(self, *, hangs: int) -> BoundedRetry:
+        from shared.adapters.azure_storage.bounded_retry import BoundedRetry
+
+        return BoundedRetry(self.clock, hangs=hangs)
+
     def _once(self, key: str, make: Callable[[], T]) -> T:
         made = self._made.get(key)
         if made is None:
@@ -156,9 +165,3 @@ class StorageClients:
                 if made is None:
                     made = self._made[key] = make()
         return made
-
-
-def _retries(*, hangs: int) -> BoundedRetry:
-    from shared.adapters.azure_storage.bounded_retry import BoundedRetry
-
-    return BoundedRetry(hangs=hangs)

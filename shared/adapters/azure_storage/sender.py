@@ -223,7 +223,7 @@ class MessagePut:
 
     async def _answer(self, request: HttpRequest, authorization: Authorization) -> HttpResponse:
         """Return the answer to the last try."""
-        tries = Tries(hangs=self.hangs, limit=LIMIT_SECONDS)
+        tries = Tries(hangs=self.hangs, limit=LIMIT_SECONDS, clock=self._account.clock)
         while True:
             try:
                 answer = await self._try(request, authorization, tries)

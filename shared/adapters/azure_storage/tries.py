@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from http import HTTPStatus
 
 from azure.core.exceptions import (
@@ -11,8 +12,6 @@ from azure.core.exceptions import (
     ServiceRequestTimeoutError,
     ServiceResponseTimeoutError,
 )
-
-from shared.adapters.awake_clock import awake_seconds
 
 LIMIT_SECONDS = 16.0  # of a request; a publisher must hear of a failure in time to try again
 CONNECT_SECONDS = 5.0  # of a try
@@ -29,16 +28,18 @@ TIME = "time_of_tries"  # the option of a try: the `Tries` that it is one of
 
 class Tries:
     """
-    The tries of one request, which ends within *limit* seconds: up to three, about a second apart.
+    The tries of one request, which ends within *limit* seconds of *clock*: up to three, about a
+    second apart.
 
     What a ``Retry-After`` asks for is ignored. A try without an answer in time is repeated *hangs*
     times: storage may have done it, so that must do no harm.
     """
 
-    def __init__(self, *, hangs: int, limit: float) -> None:
+    def __init__(self, *, hangs: int, limit: float, clock: Callable[[], float]) -> None:
         self._hangs = hangs
         self._limit = limit
-        self._ends_at = awake_seconds() + limit
+        self._clock = clock
+        self._ends_at = clock() + limit
         self._made = 0
 
     def seconds_left(self) -> float:
@@ -48,7 +49,7 @@ class Tries:
         Raises:
             ServiceRequestTimeoutError: there are none.
         """
-        left = self._ends_at - awake_seconds()
+        left = self._ends_at - self._clock()
         if left <= 0:
             raise ServiceRequestTimeoutError("the time for the request is over")
         return left
@@ -69,7 +70,7 @@ class Tries:
             if isinstance(outcome, ClientAuthenticationError):
                 most = _TRIES_FOR_TOKEN
         pause = random.uniform(0, self._limit * _PAUSE)  # noqa: S311 - no secret
-        is_in_time = awake_seconds() + pause < self._ends_at
+        is_in_time = self._clock() + pause < self._ends_at
         return pause if is_passing and self._made < most and is_in_time else None
 
 

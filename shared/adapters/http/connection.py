@@ -7,11 +7,11 @@ import socket
 import ssl
 from contextlib import suppress
 
-from shared.adapters.awake_clock import awake_seconds
 from shared.adapters.http.answer_reader import AnswerReader
 from shared.adapters.http.no_answer import NoAnswer, failed
 from shared.adapters.http.openings import Opening
 from shared.adapters.http.request_writer import Server
+from shared.clock import Deadline
 from shared.http import Failure
 
 # At least one TLS record: a rest would stay inside OpenSSL, where the loop can't see it.
@@ -47,12 +47,12 @@ class HttpConnection:
         self.answer: AnswerReader
         self.opening: Opening | None = None  # until the first answer
         self.server = server
-        self.born = awake_seconds()
+        self.born = 0.0  # seconds, by the clock of who has made it
         self.expires = 0.0
         self.received = False
 
     async def start_tls(
-        self, context: ssl.SSLContext, host: str, deadline: float, session: ssl.SSLSession | None
+        self, context: ssl.SSLContext, host: str, deadline: Deadline, session: ssl.SSLSession | None
     ) -> None:
         """
         Make it a TLS connection to *host*, whose certificate is checked as the context says.
@@ -128,7 +128,7 @@ class HttpConnection:
             self._watch()
         self._write()
 
-    async def await_head(self, deadline: float) -> None:
+    async def await_head(self, deadline: Deadline) -> None:
         """
         Wait until the status of the answer is known. After a deadline, the wait can go on.
 
@@ -141,7 +141,7 @@ class HttpConnection:
                 raise self._ended
             await self._wait(deadline)
 
-    async def await_body(self, deadline: float) -> None:
+    async def await_body(self, deadline: Deadline) -> None:
         """Wait for what comes of the body. Errors only end that: the status is the outcome."""
         with suppress(NoAnswer):
             while not (self.answer.is_over or self._ended):
@@ -163,7 +163,7 @@ class HttpConnection:
             self._socket.close()
         self._ended = None  # which refers to those who wait
 
-    async def _wait(self, deadline: float) -> None:
+    async def _wait(self, deadline: Deadline) -> None:
         """
         Wait until something has happened.
 
@@ -180,10 +180,10 @@ class HttpConnection:
                 self._timer.cancel()
                 self._timer = None
 
-    def _look_at_clock(self, deadline: float) -> None:
+    def _look_at_clock(self, deadline: Deadline) -> None:
         """End the wait at the deadline; timers count the time in which the process was stopped."""
         self._timer = None
-        if (left := deadline - awake_seconds()) > 0:
+        if (left := deadline.time_left.total_seconds()) > 0:
             self._timer = self._loop.call_later(left, self._look_at_clock, deadline)
         elif self._waiter and not self._waiter.done():
             self._waiter.set_exception(NoAnswer(Failure.TIMED_OUT, "no answer in time"))

@@ -9,6 +9,7 @@ import ssl
 from asyncio import to_thread
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from datetime import timedelta
 from errno import EADDRNOTAVAIL, ETIMEDOUT
 from ipaddress import IPv6Address
 from typing import Any, NamedTuple, cast
@@ -16,14 +17,15 @@ from typing import Any, NamedTuple, cast
 from aiohappyeyeballs import start_connection
 from aiohappyeyeballs.types import AddrInfoType
 
-from shared.adapters.awake_clock import awake_seconds
 from shared.adapters.http.connection import HttpConnection
 from shared.adapters.http.no_answer import NoAnswer, before, failed
 from shared.adapters.http.openings import Opening
 from shared.adapters.http.outbound_guard import Address, OutboundGuard
+from shared.adapters.http.pool import Pool
 from shared.adapters.http.request_writer import Server
 from shared.adapters.http.resolver import Lookup, NameServers, Resolver
 from shared.adapters.http.tls import Tls, parse_certificate
+from shared.clock import Deadline
 from shared.errors import is_shortage
 from shared.http import Failure, Peer
 from shared.settings.network_settings import EgressProxy
@@ -37,7 +39,7 @@ _AUTHENTICATION_REQUIRED = 407
 
 
 async def connect(
-    addresses: Sequence[Address], port: int, deadline: float, make_room: MakeRoom
+    addresses: Sequence[Address], port: int, deadline: Deadline, make_room: MakeRoom
 ) -> socket.socket:
     """
     Connect to one of *addresses*, at least one and in this order; return a non-blocking socket.
@@ -135,7 +137,7 @@ class Proxy(NamedTuple):
     make_room: MakeRoom  # as for `new_socket`
 
     async def connect(
-        self, targets: Sequence[Address], server: Server, deadline: float
+        self, targets: Sequence[Address], server: Server, deadline: Deadline
     ) -> HttpConnection:
         """
         Open a tunnel to the first of *targets* that the proxy reaches; each gets its share of time.
@@ -148,7 +150,7 @@ class Proxy(NamedTuple):
                 if the proxy can't be used.
         """
         for left in range(len(targets), 1, -1):
-            until = awake_seconds() + (deadline - awake_seconds()) / left
+            until = deadline.within(deadline.time_left / left)
             try:
                 return await self._open(targets[-left], server, until)
             except NoAnswer as none:
@@ -157,7 +159,7 @@ class Proxy(NamedTuple):
                 # The next address may do better.
         return await self._open(targets[-1], server, deadline)
 
-    async def _open(self, address: Address, server: Server, deadline: float) -> HttpConnection:
+    async def _open(self, address: Address, server: Server, deadline: Deadline) -> HttpConnection:
         host = f"[{address}]" if isinstance(address, IPv6Address) else str(address)
         target = f"{host}:{server.port}"
         lines = [f"CONNECT {target} HTTP/1.1", f"Host: {target}"]
@@ -194,8 +196,8 @@ class Dialer:
     """
     Connects to addresses that *guard* allows, and to no others, through *proxy* if there is one.
 
-    The guard does not judge the proxy's own address, which the operator has set. *make_room* is as
-    for `new_socket`.
+    The guard does not judge the proxy's own address, which the operator has set. If there is
+    no descriptor, *pool* makes room.
     """
 
     def __init__(
@@ -204,14 +206,15 @@ class Dialer:
         tls: ssl.SSLContext,
         proxy: EgressProxy | None,
         lookup: Lookup | None,
-        make_room: MakeRoom,
+        pool: Pool,
     ) -> None:
         self._guard = guard
-        self._tls = Tls(tls)
+        self._tls = Tls(tls, pool.clock)
+        self._clock = pool.clock
         self._proxy = proxy
         self._name_servers = NameServers()
         self._resolver = Resolver(lookup or self._name_servers)
-        self._make_room = make_room
+        self._make_room = pool.close
 
     async def dial(
         self,
@@ -232,7 +235,7 @@ class Dialer:
         Raises:
             NoAnswer: there is none.
         """
-        deadline = awake_seconds() + seconds
+        deadline = Deadline(timedelta(seconds=seconds), self._clock)
         try:
             connection = await self._connect(server, deadline, opening)
         except BaseException:
@@ -260,7 +263,9 @@ class Dialer:
     async def close(self) -> None:
         await self._name_servers.close()
 
-    async def _connect(self, server: Server, deadline: float, opening: Opening) -> HttpConnection:
+    async def _connect(
+        self, server: Server, deadline: Deadline, opening: Opening
+    ) -> HttpConnection:
         if refused := self._guard.refuse_server(*server):
             raise NoAnswer(Failure.NOT_ALLOWED, refused)
         allowed = self._allowed(await self._addresses(server.host, deadline), server.port)
@@ -272,17 +277,18 @@ class Dialer:
             opening.connecting()
             connected = await connect(allowed, server.port, deadline, self._make_room)
             connection = HttpConnection(connected, server)
+        connection.born = self._clock()
         opening.connected()
         connection.opening = opening
         return connection
 
-    async def _through(self, proxy: EgressProxy, deadline: float) -> Proxy:
+    async def _through(self, proxy: EgressProxy, deadline: Deadline) -> Proxy:
         try:
             return Proxy(proxy, await self._addresses(proxy.host, deadline), self._make_room)
         except NoAnswer as none:
             raise no_proxy(none) from none
 
-    async def _addresses(self, host: str, deadline: float) -> Sequence[Address]:
+    async def _addresses(self, host: str, deadline: Deadline) -> Sequence[Address]:
         """Resolve a name; that it is unknown is believed only if a socket can be had to ask."""
         self._need_socket()
         try:

@@ -15,7 +15,6 @@ from contextvars import Context
 from datetime import timedelta
 from typing import NamedTuple
 
-from shared.adapters.awake_clock import awake_seconds
 from shared.adapters.http.connection import HttpConnection
 from shared.adapters.http.dialer import Dialer
 from shared.adapters.http.no_answer import NoAnswer, failed
@@ -25,6 +24,7 @@ from shared.adapters.http.pool import Pool
 from shared.adapters.http.request_writer import Server, parse_url, write_request
 from shared.adapters.http.resolver import Lookup
 from shared.adapters.http.tls import client_tls
+from shared.clock import Deadline
 from shared.http import Answered, Exchange, Failure, LateAnswerHandler, NotAnswered, OutboundRequest
 from shared.settings.network_settings import EgressProxy
 
@@ -65,7 +65,8 @@ class HttpPusher:
     With *late* the connection of a request that was sent whole, and not answered in time, waits on.
 
     A request that needs a new connection first waits until it may be opened; no timeout runs
-    meanwhile. ``reserve_connection`` promises it one before it is sent.
+    meanwhile. ``reserve_connection`` promises it one before it is sent. All times go by
+    the clock of *pool*.
     """
 
     def __init__(
@@ -78,8 +79,9 @@ class HttpPusher:
         pool: Pool | None = None,
     ) -> None:
         self._pool = pool or Pool()
+        self._clock = self._pool.clock
         self._openings = self._pool.openings
-        self._dialer = Dialer(guard, tls or client_tls(), proxy, lookup, self._pool.close)
+        self._dialer = Dialer(guard, tls or client_tls(), proxy, lookup, self._pool)
         self._late: dict[HttpConnection, asyncio.Task[None]] = {}  # the oldest first
 
     async def send(
@@ -89,7 +91,7 @@ class HttpPusher:
         late: LateAnswerHandler | None = None,
     ) -> Exchange:
         """Send and wait for the response headers for at most *timeout*. Never raises."""
-        begun = awake_seconds()
+        begun = self._clock()
         try:
             target = parse_url(request.url)
             data = write_request(request, target)
@@ -101,14 +103,14 @@ class HttpPusher:
                 return await self._reuse(connection, call)
             if opening is None:
                 opening = await self._openings.turn(server)
-                begun = awake_seconds()
+                begun = self._clock()
             if request.examines_peer:
                 return await self._examine(call, opening)
             connection = await self._dialer.dial(server, call.connect_seconds, opening)
-            return await self._converse(connection, call, awake_seconds())
+            return await self._converse(connection, call, self._clock())
         except (NoAnswer, OSError, MemoryError) as error:
             none = error if isinstance(error, NoAnswer) else failed(error)
-            seconds = awake_seconds() - begun
+            seconds = self._clock() - begun
             return NotAnswered(none.failure, none.detail, seconds, status=none.status)
 
     def reserve_connection(self, url: str, again: Again) -> bool:
@@ -132,28 +134,28 @@ class HttpPusher:
 
     async def _reuse(self, connection: HttpConnection, call: _WrittenRequest) -> Answered:
         """Send over a used connection or, if the peer has given it up, over a new one."""
-        started = awake_seconds()
+        started = self._clock()
         try:
             return await self._converse(connection, call, started)
         except NoAnswer as stale:
             if stale.failure not in _STALE or connection.received:
                 raise
-        left = started + call.timeout - awake_seconds()
+        left = started + call.timeout - self._clock()
         opening = await self._openings.turn(call.server)
-        started = awake_seconds() + left - call.timeout
+        started = self._clock() + left - call.timeout
         connection = await self._dialer.dial(call.server, min(_CONNECT_SECONDS, left), opening)
         return await self._converse(connection, call, started)
 
     async def _examine(self, call: _WrittenRequest, opening: Opening) -> Exchange:
         """Send over a new connection, and tell who is at its other end."""
-        begun, limit, peer = awake_seconds(), call.connect_seconds, None
+        begun, limit, peer = self._clock(), call.connect_seconds, None
         try:
             connection = await self._dialer.dial(call.server, limit, opening, resumes=False)
             peer = await self._dialer.peer(connection)
-            answered = await self._converse(connection, call, awake_seconds())
+            answered = await self._converse(connection, call, self._clock())
             return answered._replace(peer=peer)
         except NoAnswer as none:
-            seconds = awake_seconds() - begun
+            seconds = self._clock() - begun
             if none.failure is Failure.TLS and peer is None:
                 with suppress(NoAnswer):  # What it presents explains why it was refused.
                     opening = await self._openings.turn(call.server)
@@ -171,20 +173,20 @@ class HttpPusher:
         try:
             connection.send(call.data)
             try:
-                await connection.await_head(started + call.timeout)
+                await connection.await_head(self._until(started + call.timeout))
             except NoAnswer as none:
                 if none.failure is Failure.TIMED_OUT and connection.is_all_sent and call.late:
                     self._wait_on(connection, started, call.late)
                     kept = True
                 raise
             answer = connection.answer
-            seconds = awake_seconds() - started
+            seconds = self._clock() - started
             connection.end_opening()
             if not answer.is_over:
-                body_until = awake_seconds() + _BODY_SECONDS
+                body_until = self._clock() + _BODY_SECONDS
                 if call.wants_body:
                     body_until = max(body_until, started + call.timeout)
-                await connection.await_body(body_until)
+                await connection.await_body(self._until(body_until))
             if connection.is_new:
                 self._dialer.remember(connection)
             if connection.is_all_sent and answer.is_reusable:
@@ -207,14 +209,17 @@ class HttpPusher:
         self, connection: HttpConnection, started: float, late: LateAnswerHandler
     ) -> None:
         try:
-            await connection.await_head(started + late.within.total_seconds())
-            answer, seconds = connection.answer, awake_seconds() - started
+            await connection.await_head(self._until(started + late.within.total_seconds()))
+            answer, seconds = connection.answer, self._clock() - started
             late.report(Answered(answer.status, answer.headers, b"", seconds))
         except NoAnswer:
             pass
         finally:
             self._late.pop(connection, None)
             connection.close()
+
+    def _until(self, at: float) -> Deadline:
+        return Deadline(timedelta(seconds=at - self._clock()), self._clock)
 
     def _give_up(self, connection: HttpConnection) -> None:
         self._late.pop(connection).cancel()

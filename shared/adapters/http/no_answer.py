@@ -1,4 +1,4 @@
-"""Defines why an exchange has failed, and waits until deadlines that a stopped process keeps."""
+"""Defines why an exchange has failed, and waits until deadlines."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import ssl
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from shared.adapters.awake_clock import awake_seconds
+from shared.clock import Deadline
 from shared.errors import is_shortage
 from shared.http import Failure
 
@@ -34,17 +34,17 @@ def failed(error: OSError | MemoryError) -> NoAnswer:
     return NoAnswer(failure, str(error) or repr(error))
 
 
-async def is_done(future: asyncio.Future[Any], deadline: float) -> bool:
+async def is_done(future: asyncio.Future[Any], deadline: Deadline) -> bool:
     """Wait for *future*; return ``False`` if it is not done at *deadline*. It goes on then."""
     while not future.done():
-        # Timers of the loop count the time in which the process was stopped.
-        if (left := deadline - awake_seconds()) <= 0:
+        # Timers of the loop count the time in which the process was stopped, deadlines do not.
+        if (left := deadline.time_left.total_seconds()) <= 0:
             return False
         await asyncio.wait([future], timeout=left)
     return True
 
 
-async def before(deadline: float, work: Coroutine[Any, Any, T], detail: str) -> T:
+async def before(deadline: Deadline, work: Coroutine[Any, Any, T], detail: str) -> T:
     """
     Return the result of *work*, which is cancelled at *deadline*.
 

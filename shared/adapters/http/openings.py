@@ -6,17 +6,19 @@ import asyncio
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import timedelta
+from time import monotonic
 
-from shared.adapters.awake_clock import awake_seconds
 from shared.adapters.http.no_answer import NoAnswer, is_done
 from shared.adapters.http.request_writer import Server
+from shared.clock import Deadline
 from shared.delivery.opening_bound import COUNTED, REPEATED_SYN, OpeningBound
 from shared.http import Failure
 
 MOST_HOSTS = 4096  # that are remembered
 _REMEMBERED = 60.0  # seconds of idleness: as long as idle connections are kept
 _EARLY = 0.001  # seconds by which a timer of the loop may come before its time
-_PATIENCE = 30.0  # seconds of a request that waits for its turn
+_PATIENCE = timedelta(seconds=30)  # of a request that waits for its turn
 
 Again = Callable[[], None]
 
@@ -128,9 +130,7 @@ class Openings:
     opened. Unless *is_bounded* each connection is opened at once.
     """
 
-    def __init__(
-        self, clock: Callable[[], float] = awake_seconds, *, is_bounded: bool = True
-    ) -> None:
+    def __init__(self, clock: Callable[[], float] = monotonic, *, is_bounded: bool = True) -> None:
         self.clock = clock
         self._is_bounded = is_bounded
         self._is_stopping = False
@@ -191,7 +191,7 @@ class Openings:
         ask()
         self._turns.add(turn)
         try:
-            if await is_done(turn, awake_seconds() + _PATIENCE):
+            if await is_done(turn, Deadline(_PATIENCE, self.clock)):
                 return turn.result()
         finally:
             turn.cancel()

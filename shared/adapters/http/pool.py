@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from shared.adapters.awake_clock import awake_seconds
+from collections.abc import Callable
+from time import monotonic
+
 from shared.adapters.http.connection import HttpConnection
 from shared.adapters.http.openings import Again, Openings
 from shared.adapters.http.request_writer import Server
@@ -18,20 +20,26 @@ class Pool:
     Returns the connection used last first, so that surplus connections expire.
 
     There is no timer that closes those: `keep` sweeps now and then. A connection belongs to either
-    the pool or one request.
+    the pool or one request. All times go by *clock*, in seconds.
     """
 
-    def __init__(self, most: int = MAX_IDLE, openings: Openings | None = None) -> None:
+    def __init__(
+        self,
+        most: int = MAX_IDLE,
+        openings: Openings | None = None,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
         # The endpoint used last comes last.
         self._idle: dict[Server, list[HttpConnection]] = {}
         self._count = 0
         self._most = most
         self._next_sweep = 0.0
-        self.openings = openings or Openings()
+        self.openings = openings or Openings(clock)
+        self.clock = clock
 
     def promise(self, server: Server, again: Again) -> bool:
         """Promise an idle connection, or a new one, as `Openings.promise` does."""
-        now = awake_seconds()
+        now = self.clock()
         while stack := self._idle.get(server):
             if stack[0].expires > now and not stack[0].is_closed:
                 break
@@ -45,13 +53,13 @@ class Pool:
                 return None
             connection = stack.pop()
             self._count -= 1
-            if connection.expires > awake_seconds() and connection.is_quiet:
+            if connection.expires > self.clock() and connection.is_quiet:
                 return connection
             connection.close()
 
     def keep(self, connection: HttpConnection, keep_for: float | None) -> None:
         """Keep *connection*, for less than *keep_for* seconds if the peer has set such a limit."""
-        now = awake_seconds()
+        now = self.clock()
         seconds = _IDLE_SECONDS if keep_for is None else min(_IDLE_SECONDS, keep_for - 1)
         connection.expires = min(now + seconds, connection.born + _MAX_SECONDS)
         stack = self._idle.pop(connection.server, None) or []

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from shared.adapters.http.no_answer import NoAnswer, is_done
 from shared.adapters.http.outbound_guard import Address
+from shared.clock import Deadline
 from shared.http import Failure
 
 if TYPE_CHECKING:
@@ -154,7 +155,7 @@ class Resolver:
         self._lookup = lookup
         self._under_way: dict[str, asyncio.Future[Sequence[Address]]] = {}
 
-    async def addresses(self, host: str, deadline: float) -> Sequence[Address]:
+    async def addresses(self, host: str, deadline: Deadline) -> Sequence[Address]:
         """
         Return the addresses of *host*, at least one and at most 8, in the order to try them in.
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, NamedTuple
 
-from shared.adapters.awake_clock import awake_seconds
 from shared.adapters.http.connection import HttpConnection
 from shared.adapters.http.no_answer import NoAnswer
 from shared.adapters.http.request_writer import Server
 from shared.adapters.http.resolver import as_literal
+from shared.clock import Deadline
 from shared.http import Certificate
 
 if TYPE_CHECKING:
@@ -90,12 +90,13 @@ class Tls:
     session's first connection, to the same server, at most an hour ago.
     """
 
-    def __init__(self, context: ssl.SSLContext) -> None:
+    def __init__(self, context: ssl.SSLContext, clock: Callable[[], float]) -> None:
         self._context = context
+        self._clock = clock  # in seconds
         self._sessions: dict[Server, tuple[ssl.SSLSession, float]] = {}
 
     async def start(
-        self, connection: HttpConnection, deadline: float, *, resumes: bool, verifies: bool
+        self, connection: HttpConnection, deadline: Deadline, *, resumes: bool, verifies: bool
     ) -> None:
         """
         Make it a TLS connection to its server, by the latest session if it *resumes* one.
@@ -107,7 +108,7 @@ class Tls:
         """
         server = connection.server
         session, verified = self._sessions.get(server, (None, 0.0))
-        if not (resumes and verifies) or verified + _RESUMED_FOR < awake_seconds():
+        if not (resumes and verifies) or verified + _RESUMED_FOR < self._clock():
             session = None
         context = self._context if verifies else _unverifying()
         # As certificates name it: an address in its usual form, a name without dot.
@@ -125,7 +126,7 @@ class Tls:
             return
         _, verified = self._sessions.pop(connection.server, (None, 0.0))
         if not (connection.tls and connection.tls.session_reused):
-            verified = awake_seconds()
+            verified = self._clock()
         self._sessions[connection.server] = session, verified
         if len(self._sessions) > _MAX_SESSIONS:
             del self._sessions[next(iter(self._sessions))]

@@ -11,16 +11,17 @@ from contextlib import contextmanager
 from datetime import timedelta
 from functools import cache
 from threading import Thread
+from time import monotonic
 from typing import Any, Self, TypeVar
 
 import uvloop
 
-from shared.adapters.awake_clock import awake_seconds
 from shared.adapters.http import http_pusher
 from shared.adapters.http.connection import HttpConnection
 from shared.adapters.http.request_writer import Server
 from shared.adapters.http.tls import client_tls
 from shared.adapters.threads import Bridge
+from shared.clock import Deadline
 from shared.http import (
     Answered,
     Exchange,
@@ -160,6 +161,6 @@ async def answer_over(connected: socket.socket, request: bytes) -> tuple[bool, i
     connected.setblocking(False)
     connection = HttpConnection(connected, Server("http", "peer.test", 80))
     connection.send(request)
-    await connection.await_head(awake_seconds() + 60)
+    await connection.await_head(Deadline(timedelta(minutes=1), monotonic))
     connection.close()
     return connection.is_all_sent, connection.answer.status

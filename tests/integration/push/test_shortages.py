@@ -153,12 +153,13 @@ def test_a_lookup_without_memory_is_a_shortage() -> None:
 STOPPED = """
 import sys
 from datetime import timedelta
-from shared.adapters import awake_clock
+from shared.adapters.awake_clock import AwakeClock
+from shared.adapters.http.pool import Pool
 from tests.integration.push.scripted import LOCAL
 from tests.integration.push.on_loop import HttpPusher, running_loop
-awake_clock._BEAT, awake_clock._MISSED = 0.02, 0.1
+awake = AwakeClock(beat=0.02, missed=0.1)
 with running_loop(sys.argv[2]):
-    outcome = HttpPusher(LOCAL).push(sys.argv[1], timedelta(seconds=0.6))
+    outcome = HttpPusher(LOCAL, pool=Pool(clock=awake)).push(sys.argv[1], timedelta(seconds=0.6))
 print(type(outcome).__name__, outcome.seconds)
 """
 

@@ -10,13 +10,16 @@ import pytest
 
 from pushgrid.testing.memory import Seconds
 from shared.adapters.http import tls
+from shared.adapters.http.pool import Pool
 from shared.adapters.http.tls import client_tls
 from shared.http import Failure
 from tests.integration.push.authority import Authority
 from tests.integration.push.late import Waiting
+from tests.integration.push.names import always_at
 from tests.integration.push.on_loop import PATIENT, HttpPusher, answer_of, failure_of
 from tests.integration.push.scripted import (
     END,
+    LOCAL,
     OK,
     READ,
     SHORT,
@@ -206,13 +209,6 @@ class Resuming(Server):
         peer.send(CLOSING)
 
 
-@pytest.fixture
-def time(monkeypatch: pytest.MonkeyPatch) -> Seconds:
-    made = Seconds()
-    monkeypatch.setattr(tls, "awake_seconds", made)
-    return made
-
-
 def push_to(pusher: HttpPusher, server: Server, host: str = "good.test") -> None:
     assert pusher.answer(server.at(host)).status == 200
 
@@ -252,13 +248,15 @@ def test_a_peer_that_has_forgotten_the_session_is_greeted_anew(
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_certificate_is_verified_again_after_an_hour(
-    trusting: HttpPusher, authority: Authority, time: Seconds, version: ssl.TLSVersion
+    trust: ssl.SSLContext, authority: Authority, version: ssl.TLSVersion
 ) -> None:
     """However often its session was resumed meanwhile."""
-    with Resuming(authority, version) as server:
+    time = Seconds()
+    pusher = HttpPusher(LOCAL, tls=trust, lookup=always_at("127.0.0.1"), pool=Pool(clock=time))
+    with Resuming(authority, version) as server, pusher:
         for now in (0, 1800, 3599, 3601, 5400):
             time.seconds = now
-            push_to(trusting, server)
+            push_to(pusher, server)
 
         assert server.resumed == [False, True, True, False, True]
 

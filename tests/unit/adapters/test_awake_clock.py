@@ -11,9 +11,8 @@ from tests.unit.adapters.test_off_loop import no_more_threads
 
 STOPPED = """
 import sys, time
-from shared.adapters import awake_clock
-awake_clock._BEAT, awake_clock._MISSED = 0.02, 0.1
-awake_seconds = awake_clock.AwakeClock()
+from shared.adapters.awake_clock import AwakeClock
+awake_seconds = AwakeClock(beat=0.02, missed=0.1)
 began, awake = time.monotonic(), awake_seconds()
 print("begun", flush=True)
 sys.stdin.readline()

@@ -19,7 +19,7 @@ from azure.core.exceptions import (
 from azure.core.pipeline import Pipeline
 from azure.core.pipeline.transport import HttpRequest, RequestsTransport
 
-from shared.adapters.azure_storage import tries
+from pushgrid.testing.memory import Seconds
 from shared.adapters.azure_storage.bounded_retry import BoundedRetry, BoundedTransport
 from shared.adapters.azure_storage.queue_authorization import Authorization
 from shared.adapters.azure_storage.sender import MessagePut
@@ -63,18 +63,10 @@ class Storage:
         self.now += duration
 
 
-@pytest.fixture(autouse=True)
-def clock(monkeypatch: pytest.MonkeyPatch) -> list[Storage]:
-    """Give the list to which a test adds the storage whose clock counts."""
-    storages: list[Storage] = []
-    monkeypatch.setattr(tries, "awake_seconds", lambda: storages[-1].now)
-    return storages
-
-
 def status_of(storage: Storage, hangs: int, **options: Any) -> int | None:
     """Send a request; return the status of its answer, or ``None``."""
     transport: Any = storage
-    pipeline = Pipeline[Any, Any](transport, [BoundedRetry(hangs=hangs)])
+    pipeline = Pipeline[Any, Any](transport, [BoundedRetry(lambda: storage.now, hangs=hangs)])
     try:
         answer = pipeline.run(HttpRequest("GET", "http://acc/"), **options)
     except AzureError:
@@ -90,7 +82,6 @@ def status_of(storage: Storage, hangs: int, **options: Any) -> int | None:
 )
 @pytest.mark.parametrize("pause", [min, max], ids=["no pause", "longest pause"])
 def test_no_request_takes_longer_than_its_limit(
-    clock: list[Storage],
     first: str,
     second: str,
     hangs: int,
@@ -99,7 +90,6 @@ def test_no_request_takes_longer_than_its_limit(
 ) -> None:
     monkeypatch.setattr("random.uniform", pause)
     storage = Storage(FATES[first], FATES[second])
-    clock.append(storage)
 
     assert status_of(storage, hangs) in (None, 500, 503)
 
@@ -107,9 +97,8 @@ def test_no_request_takes_longer_than_its_limit(
     assert storage.tries <= TRIES
 
 
-def test_a_request_may_have_another_limit(clock: list[Storage]) -> None:
+def test_a_request_may_have_another_limit() -> None:
     storage = Storage(FATES["error at the end"])
-    clock.append(storage)
 
     assert status_of(storage, 1, **{LIMIT: 3.0}) == 500
     assert (storage.now, storage.tries) == (3.0, 1)
@@ -125,11 +114,8 @@ def test_a_request_may_have_another_limit(clock: list[Storage]) -> None:
         ("no token", 0, 2),
     ],
 )
-def test_how_often_a_request_is_tried(
-    clock: list[Storage], fate: str, hangs: int, tries: int
-) -> None:
+def test_how_often_a_request_is_tried(fate: str, hangs: int, tries: int) -> None:
     storage = Storage(FATES[fate])
-    clock.append(storage)
 
     status_of(storage, hangs)
 
@@ -137,9 +123,8 @@ def test_how_often_a_request_is_tried(
 
 
 @pytest.mark.parametrize("status", [200, 201, 304, 400, 403, 404, 409, 412, 501, 505])
-def test_what_lasts_is_not_repeated(clock: list[Storage], status: int) -> None:
+def test_what_lasts_is_not_repeated(status: int) -> None:
     storage = Storage(lambda _: (0.0, status))
-    clock.append(storage)
 
     assert status_of(storage, 1) == status
     assert storage.tries == 1
@@ -147,10 +132,9 @@ def test_what_lasts_is_not_repeated(clock: list[Storage], status: int) -> None:
 
 @pytest.mark.parametrize("left", [16.0, 11.0, 6.0, 0.5])
 def test_a_try_has_no_more_time_than_its_request_has_left(
-    clock: list[Storage], left: float, monkeypatch: pytest.MonkeyPatch
+    left: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both kinds of transport may take as long to connect, and then as long for the answer."""
-    clock.append(Storage())
     given: list[float] = []
 
     def send_by_sdk(_: object, __: object, *, connection_timeout: float, read_timeout: float):
@@ -163,7 +147,7 @@ def test_a_try_has_no_more_time_than_its_request_has_left(
 
     monkeypatch.setattr(RequestsTransport, "send", send_by_sdk)
     account: Any = SimpleNamespace(answered=lambda *_: None)
-    request, tries = HttpRequest("GET", "http://acc/"), Tries(hangs=0, limit=left)
+    request, tries = HttpRequest("GET", "http://acc/"), Tries(hangs=0, limit=left, clock=Seconds())
     BoundedTransport(lambda *_: None).send(request, **{TIME: tries})
     finished(MessagePut(account, send, at_once)._try(request, Authorization(None), tries))
 
@@ -172,10 +156,9 @@ def test_a_try_has_no_more_time_than_its_request_has_left(
     assert min(given) >= min(left, 15) - 1e-9
 
 
-def test_no_try_begins_after_the_end(clock: list[Storage]) -> None:
-    clock.append(Storage())
+def test_no_try_begins_after_the_end() -> None:
 
     with pytest.raises(ServiceRequestTimeoutError):
         BoundedTransport(lambda *_: None).send(
-            HttpRequest("GET", "http://acc/"), **{TIME: Tries(hangs=0, limit=0)}
+            HttpRequest("GET", "http://acc/"), **{TIME: Tries(hangs=0, limit=0, clock=Seconds())}
         )

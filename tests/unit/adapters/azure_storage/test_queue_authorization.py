@@ -12,6 +12,7 @@ from azure.core.credentials import AccessToken
 from azure.core.exceptions import ClientAuthenticationError
 from azure.storage.queue._shared.policies import StorageBearerTokenCredentialPolicy
 
+from pushgrid.testing.memory import Seconds
 from shared.adapters.azure_storage.sender import MessagePut
 from shared.http import Answered, Exchange, OutboundRequest
 from tests.contract.scripted_storage import STORED
@@ -39,6 +40,7 @@ class Puts:
         self.tokens: list[str] = []  # the tenants for which one was fetched
         self.sent: list[str] = []  # the authorization of each request
         self.hops = 0
+        self.clock = Seconds()
         self.dates: list[str | None] = []  # of the answers
         self._answers = list(answers)
         self._client = Client(url)

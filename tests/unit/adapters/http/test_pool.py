@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from pushgrid.testing.memory import Seconds
-from shared.adapters.http import pool
 from shared.adapters.http.pool import Pool
 from shared.adapters.http.request_writer import Server
 from shared.engine.delivering.budget import PUSHES
@@ -32,11 +31,9 @@ class FakeConnection:
         self.closed = True
 
 
-@pytest.fixture(autouse=True)
-def time(monkeypatch: pytest.MonkeyPatch) -> Seconds:
-    made = Seconds()
-    monkeypatch.setattr(pool, "awake_seconds", made)
-    return made
+@pytest.fixture
+def time() -> Seconds:
+    return Seconds()
 
 
 def server(number: int) -> Server:
@@ -53,7 +50,7 @@ def keep_all(pool: Pool, connections: list[Any]) -> None:
 
 
 def test_the_one_used_last_comes_first() -> None:
-    pool, connections = Pool(), made(3)
+    pool, connections = Pool(clock=Seconds()), made(3)
     keep_all(pool, connections)
 
     assert [pool.take(server(0)) for _ in range(4)] == [*reversed(connections), None]
@@ -61,7 +58,7 @@ def test_the_one_used_last_comes_first() -> None:
 
 
 def test_an_unusable_one_is_closed_and_passed_over() -> None:
-    pool, connections = Pool(), made(2)
+    pool, connections = Pool(clock=Seconds()), made(2)
     keep_all(pool, connections)
     connections[1].is_quiet = False
 
@@ -70,14 +67,14 @@ def test_an_unusable_one_is_closed_and_passed_over() -> None:
 
 
 def test_one_server_may_have_as_many_as_pushes_are_under_way() -> None:
-    pool, connections = Pool(), made(PUSHES + 1)
+    pool, connections = Pool(clock=Seconds()), made(PUSHES + 1)
     keep_all(pool, connections)
 
     assert [each.closed for each in connections] == [True] + [False] * PUSHES
 
 
 def test_all_together_have_a_limit_and_the_endpoint_used_longest_ago_loses() -> None:
-    pool = Pool(512)
+    pool = Pool(512, clock=Seconds())
     groups = [made(64, host) for host in range(9)]
     for group in groups:
         keep_all(pool, group)
@@ -95,7 +92,7 @@ def test_it_is_kept_for_a_while(
 ) -> None:
     for later, kept in ((seconds - 0.1, True), (seconds, False)):
         time.seconds = 0.0
-        pool = Pool()
+        pool = Pool(clock=time)
         connection: Any = FakeConnection(server(0), born)
         pool.keep(connection, keep_for)
         time.seconds = later
@@ -105,7 +102,7 @@ def test_it_is_kept_for_a_while(
 
 
 def test_old_ones_are_closed_although_nobody_asks_for_them(time: Seconds) -> None:
-    pool, old, new = Pool(), made(3, host=1), made(1, host=2)
+    pool, old, new = Pool(clock=time), made(3, host=1), made(1, host=2)
     keep_all(pool, old)
     time.seconds = 61.0
     keep_all(pool, new)
@@ -114,7 +111,7 @@ def test_old_ones_are_closed_although_nobody_asks_for_them(time: Seconds) -> Non
 
 
 def test_closing_closes_all() -> None:
-    pool, connections = Pool(), made(2) + made(2, host=1)
+    pool, connections = Pool(clock=Seconds()), made(2) + made(2, host=1)
     keep_all(pool, connections)
     pool.close()
 
@@ -126,7 +123,7 @@ def test_connections_that_are_over_are_not_promised(time: Seconds) -> None:
     """A burst after a minute, or after the server's restart, opens new ones in their turn."""
     promised: list[int] = []
     openings: Any = SimpleNamespace(promise=lambda _server, idle, _again: promised.append(idle))
-    pool, connections = Pool(openings=openings), made(3)
+    pool, connections = Pool(openings=openings, clock=time), made(3)
     for each in connections:
         pool.keep(each, None)
     pool.promise(server(0), print)
