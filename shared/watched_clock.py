@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from threading import RLock
 from typing import NamedTuple
 
@@ -12,7 +11,6 @@ from shared.clock import JUMP, SETTLES_IN, STORAGE, ClockNote
 
 _DIFFERS = 10.0  # seconds: two clocks that differ by more are not both right
 _FURTHEST = 100 * 365 * 86400.0  # seconds: no clock is set so far off, and sums stay in range
-_DATE = "%a, %d %b %Y %H:%M:%S GMT"  # RFC 9110, 5.6.7
 
 
 class _Doubt(NamedTuple):
@@ -52,7 +50,7 @@ class WatchedClock:
         self._monotonic = monotonic
         self.jumped = jumped
         self._changes = RLock()
-        self._date: str | None = None  # the latest that was compared
+        self._told: datetime | None = None  # the latest that was compared
         self._ahead = 0.0  # seconds to add to the wall clock's time
         self._offset = wall().timestamp() - monotonic()
         self._doubt = _Doubt(monotonic(), awaits_storage=True) if awaits_storage else None
@@ -72,14 +70,15 @@ class WatchedClock:
     def is_settled(self) -> bool:
         return self._doubt is None
 
-    def storage_answered(self, date: str | None, took: float) -> None:
+    def storage_answered(self, told: datetime | None, took: float) -> None:
         """
-        Compare with an answer of storage: its header ``Date``; the exchange took *took* seconds.
+        Compare with an answer of storage: the time that it *told*, perhaps cut to seconds.
 
-        Each second of storage is compared once. What has no such time only settles the clock after
-        ten minutes: nothing contradicts it.
+        The exchange took *took* seconds. What is told again is not compared again. An answer
+        without a time, or with an impossible one, only settles the clock after ten minutes: nothing
+        contradicts it.
         """
-        if date and date == self._date:
+        if told and told == self._told:
             return
         with self._changes:
             self.now()
@@ -87,9 +86,9 @@ class WatchedClock:
             doubt = self._doubt
             if doubt and not doubt.is_from_storage and doubt.since > received - took:
                 return  # The clock has jumped meanwhile.
-            least = _seconds_ahead(date, wall)
+            least = _seconds_ahead(told, wall)
             if least is not None:
-                self._date = date
+                self._told = told
                 # The answer was made while the request was under way, in the second that it names.
                 self._compare(least, least + took + 1, received, wall)
             elif doubt and not doubt.is_from_storage and doubt.has_lasted(received):
@@ -132,10 +131,7 @@ class WatchedClock:
             self.jumped(ClockNote(STORAGE, storages, by))
 
 
-def _seconds_ahead(date: str | None, wall: datetime) -> float | None:
-    """Return by how much a ``Date`` is ahead of *wall*; ``None``: it is none, or impossible."""
-    with suppress(ValueError):
-        said = datetime.strptime(date or "", _DATE).replace(tzinfo=UTC)
-        ahead = (said - wall).total_seconds()
-        return ahead if abs(ahead) <= _FURTHEST else None
-    return None
+def _seconds_ahead(told: datetime | None, wall: datetime) -> float | None:
+    """Return by how much a time is ahead of *wall*; ``None``: there is none, or it can't be."""
+    ahead = (told - wall).total_seconds() if told else _FURTHEST
+    return ahead if abs(ahead) < _FURTHEST else None

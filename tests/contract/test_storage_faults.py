@@ -10,7 +10,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from time import monotonic
 from typing import NamedTuple
 
@@ -71,7 +71,7 @@ def sender(storage: ScriptedStorage) -> Iterator[OnLoopSender]:
         yield sender
 
 
-def account_at(port: int, answered: Answered = lambda _date, _seconds: None) -> StorageClients:
+def account_at(port: int, answered: Answered = lambda _told, _seconds: None) -> StorageClients:
     services = ("Blob", "Queue", "Table")
     urls = ";".join(f"{service}Endpoint=http://127.0.0.1:{port}/acc" for service in services)
     connection = {"": f"AccountName=acc;AccountKey=a2V5;{urls}"}
@@ -390,7 +390,7 @@ def test_every_answer_tells_storages_time(
 
 def test_an_answer_that_comes_late_is_no_jump(storage: ScriptedStorage) -> None:
     """It was made when the request arrived: the clock is right."""
-    said: list[tuple[str | None, float]] = []
+    said: list[tuple[datetime | None, float]] = []
     account = account_at(storage.server_port, lambda *each: said.append(each))
     arrived = threading.Event()
 
@@ -403,5 +403,5 @@ def test_an_answer_that_comes_late_is_no_jump(storage: ScriptedStorage) -> None:
     put_message(account)
     StorageResources(account).put(*ORDERS, {}, None)
 
-    assert [bool(date) for date, _ in said] == [True, True]
+    assert [bool(told) for told, _ in said] == [True, True]
     assert all(seconds >= 0.2 for _, seconds in said)

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from email.utils import format_datetime
 from typing import Any
 
 from pushgrid.testing.composition import InMemoryApp
@@ -117,7 +116,7 @@ class Deployment(InMemoryApp):
         clock = by or self.clock.elsewhere
 
         def answered() -> None:
-            self.watched.storage_answered(format_datetime(clock.now(), usegmt=True), 0.0)
+            self.watched.storage_answered(clock.now().replace(microsecond=0), 0.0)
 
         for port in (self.queues, self.resources, self.dead_letters, self.directory):
             port.answered = answered

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from datetime import datetime, timedelta
-from email.utils import format_datetime
 
 import pytest
 
@@ -47,7 +46,7 @@ def started(wall: FakeClock, jumps: Jumps) -> WatchedClock:
 
 
 def answer(clock: WatchedClock, at: datetime, took: float = 0.0) -> None:
-    clock.storage_answered(format_datetime(at, usegmt=True), took)
+    clock.storage_answered(at.replace(microsecond=0), took)
 
 
 @pytest.mark.parametrize("by", [6 * HOUR, -6 * HOUR, 30 * HOUR, 11 * SECOND])
@@ -161,18 +160,16 @@ def test_the_first_answer_tells_of_a_wrong_clock_however_late_it_comes(
     assert len(jumps.from_storage) == 1
 
 
-@pytest.mark.parametrize(
-    "date", [None, "", "yesterday", "0", "Mon, 09 Feb 9999 12:00:00 GMT", "Mon, 99 Feb 2026"]
-)
-def test_what_is_no_time_says_nothing(wall: FakeClock, jumps: Jumps, date: str | None) -> None:
+@pytest.mark.parametrize("told", [None, START.replace(year=9999), START.replace(year=1)])
+def test_what_is_no_time_says_nothing(wall: FakeClock, jumps: Jumps, told: datetime | None) -> None:
     """Storage without a time: its answers settle the clock after ten minutes."""
     clock = started(wall, jumps)
     for number in range(10):
-        clock.storage_answered(date, number)
+        clock.storage_answered(told, number)
         wall.advance(MINUTE)
         assert not clock.is_settled
 
-    clock.storage_answered(date, 1.0)
+    clock.storage_answered(told, 1.0)
 
     assert clock.is_settled
     assert clock.now() == wall.now()

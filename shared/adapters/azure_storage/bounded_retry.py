@@ -11,7 +11,6 @@ from azure.core.pipeline import PipelineRequest, PipelineResponse
 from azure.core.pipeline.transport import RequestsTransport
 from azure.storage.queue import ExponentialRetry
 
-from shared.adapters.azure_storage.clients import Answered
 from shared.adapters.azure_storage.tries import (
     CONNECT_SECONDS,
     LIMIT,
@@ -52,9 +51,9 @@ class BoundedRetry(ExponentialRetry):
 
 
 class BoundedTransport(RequestsTransport):  # type: ignore[misc]  # it is imported late
-    """Sends one try of a request, with what is left of its time; *answered* hears of answers."""
+    """Sends one try of a request, with what is left of its time; *answered* gets each ``Date``."""
 
-    def __init__(self, answered: Answered, **options: Any) -> None:
+    def __init__(self, answered: Callable[[str | None, float], object], **options: Any) -> None:
         super().__init__(**options)
         self._answered = answered
 

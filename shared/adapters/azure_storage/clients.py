@@ -6,7 +6,10 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from copy import copy
+from datetime import UTC, datetime
+from functools import lru_cache
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -24,7 +27,8 @@ POISON = "poison"
 CONNECTIONS = 64
 
 T = TypeVar("T")
-Answered = Callable[[str | None, float], object]
+Answered = Callable[[datetime | None, float], object]
+_DATE = "%a, %d %b %Y %H:%M:%S GMT"  # RFC 9110, 5.6.7
 
 # At INFO these write several lines a request, and the Functions worker runs the root at INFO.
 _TALKATIVE = ("azure.core", "azure.identity", "azure.storage", "azure.data")
@@ -36,9 +40,9 @@ class StorageClients:
 
     *storage* is a connection such as ``Settings.storage``, with the addresses of *services* at
     least. *prefix*, of lower-case letters and digits, precedes all names of queues, tables and
-    containers, so that tests can share an account. *answered* gets of each answer its ``Date``, if
-    it has one, and how many seconds the exchange has taken. Requests are limited by *clock*, in
-    seconds.
+    containers, so that tests can share an account. *answered* gets of each answer the time
+    that it tells, if it does, and how many seconds the exchange has taken. Requests are limited by
+    *clock*, in seconds.
     """
 
     def __init__(
@@ -47,10 +51,10 @@ class StorageClients:
         *,
         prefix: str = "",
         services: Collection[Service] = tuple(Service),
-        answered: Answered = lambda _date, _seconds: None,
+        answered: Answered = lambda _told, _seconds: None,
         clock: Callable[[], float] = monotonic,
     ) -> None:
-        self.answered = answered
+        self._answered = answered
         self.clock = clock
         self._connection = StorageConnection(storage, services)
         self._prefix = prefix
@@ -58,6 +62,10 @@ class StorageClients:
         self._made: dict[str, Any] = {}
         for name in _TALKATIVE:
             logging.getLogger(name).setLevel(logging.WARNING)
+
+    def answered(self, date: str | None, took: float) -> None:
+        """Tell of an answer with that header ``Date``, whose exchange took so many seconds."""
+        self._answered(time_of(date), took)
 
     @property
     def account_name(self) -> str:
@@ -165,3 +173,11 @@ class StorageClients:
                 if made is None:
                     made = self._made[key] = make()
         return made
+
+
+@lru_cache(1)  # Each second of storage comes with many answers.
+def time_of(date: str | None) -> datetime | None:
+    """Return the time that a header ``Date`` tells, if it does."""
+    with suppress(ValueError):
+        return datetime.strptime(date or "", _DATE).replace(tzinfo=UTC)
+    return None

@@ -61,6 +61,20 @@ def test_the_clock_of_a_process_is_not_settled_before_storage_answers() -> None:
     assert not FunctionApp().clock.is_settled
 
 
+def test_pushes_and_requests_to_storage_go_by_the_time_in_which_the_process_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Stopped for an hour, it has lost none: no deadline has passed."""
+    monkeypatch.setattr("os.environ", {"AzureWebJobsStorage": "UseDevelopmentStorage=true"})
+    function_app = FunctionApp()
+
+    http, on_storage = function_app.outbound.http, function_app.storage_pusher
+    pools = [http._pool, on_storage._pool]
+    clocks = [pool.clock for pool in pools] + [pool.openings.clock for pool in pools]
+
+    assert {*clocks, function_app.store.queues._account.clock} == {function_app.awake}
+
+
 def _collections_of_a_burst() -> int:
     gc.collect()
     before = gc.get_stats()[0]["collections"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,8 +19,9 @@ from azure.core.exceptions import (
 from azure.core.pipeline import Pipeline
 from azure.core.pipeline.transport import HttpRequest, RequestsTransport
 
-from pushgrid.testing.memory import Seconds
+from pushgrid.testing.memory import START, Seconds
 from shared.adapters.azure_storage.bounded_retry import BoundedRetry, BoundedTransport
+from shared.adapters.azure_storage.clients import time_of
 from shared.adapters.azure_storage.queue_authorization import Authorization
 from shared.adapters.azure_storage.sender import MessagePut
 from shared.adapters.azure_storage.tries import LIMIT, LIMIT_SECONDS, TIME, TRIES, Tries
@@ -154,6 +155,17 @@ def test_a_try_has_no_more_time_than_its_request_has_left(
     assert given[0] <= left
     assert given[1] <= left
     assert min(given) >= min(left, 15) - 1e-9
+
+
+@pytest.mark.parametrize(
+    ("date", "told"),
+    [
+        ("Mon, 09 Feb 2026 12:00:00 GMT", START),
+        *[(date, None) for date in (None, "", "yesterday", "0", "Mon, 99 Feb 2026")],
+    ],
+)
+def test_an_answer_tells_the_time_if_it_has_a_date(date: str | None, told: datetime | None) -> None:
+    assert time_of(date) == told
 
 
 def test_no_try_begins_after_the_end() -> None:
