@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from pushgrid.testing.memory import START, FakeClock, answered
+from shared.clock import moment_of
 from shared.delivery.delivery import Delivery
 from shared.delivery.health.availability import Held, Open
 from shared.engine.ports import Queue, Table
@@ -112,6 +113,22 @@ def test_a_hold_that_was_6_hours_ahead_comes_nearer_while_no_row_can_be_written(
     play(app, 6 * SECOND)
 
     assert sorted(pushed(app)) == ["e-1", "e-2"]
+
+
+def test_a_hold_that_was_6_hours_ahead_is_corrected_in_its_row_by_who_reads_it(
+    app: Deployment,
+) -> None:
+    """Or each process that starts would hold anew, for as long as a hold may last."""
+    app.subscribe()
+    app.clock.jump(6 * HOUR)
+    fail_once(app)
+    app.clock.jump(-6 * HOUR)
+    another_process(app)
+
+    publish(app, 1)
+
+    [row] = app.resources.list(Table.ENDPOINT_HEALTH, "orders")
+    assert moment_of(row.document["heldUntil"]) == app.clock.now() + 10 * SECOND
 
 
 def test_a_write_that_failed_6_hours_ahead_keeps_no_hold_from_others(app: Deployment) -> None:
@@ -270,6 +287,16 @@ def test_a_jump_and_what_was_bounded_are_in_status_for_ten_minutes(
     assert len(logged("clock.bounded")) == 3
     app.clock.advance(10 * MINUTE)
     assert health(app)["status"] == "healthy"
+
+
+def test_what_was_bounded_is_logged_once_in_ten_minutes(app: Deployment, logged: Logged) -> None:
+    app.subscribe()
+    for minutes in (0, 9, 1):
+        app.clock.advance(minutes * MINUTE)
+        ahead = ORIGIN._replace(published_at=app.clock.now() + 6 * HOUR)
+        app.run(a_message([a_delivery(minutes, origin=ahead)]))
+
+    assert len(logged("clock.bounded")) == 2
 
 
 def test_what_can_not_be_noted_stops_nothing(app: Deployment, logged: Logged) -> None:
