@@ -7,7 +7,7 @@ import sys
 import time
 
 from shared.adapters.awake_clock import AwakeClock
-from tests.unit.adapters.test_off_loop import no_more_threads
+from tests.unit.adapters.threads.test_thread_pool import no_more_threads
 
 STOPPED = """
 import sys, time

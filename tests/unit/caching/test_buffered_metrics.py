@@ -17,7 +17,7 @@ from shared.errors import is_shortage
 from shared.metrics import CountRow, Counts, Metric, Series, Sum, total_of
 from tests.builders import CRM
 from tests.functional.deployment import Logged
-from tests.unit.adapters.test_off_loop import no_more_threads
+from tests.unit.adapters.threads.test_thread_pool import no_more_threads
 
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
