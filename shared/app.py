@@ -18,6 +18,7 @@ from shared.clock import ClockNote
 from shared.once import once
 from shared.settings import Settings
 from shared.settings.storage_settings import with_own_account
+from shared.tasks import Tasks
 
 if TYPE_CHECKING:
     from shared.delivery.messages.message import ReplayStep
@@ -164,6 +165,7 @@ class App:
         self._clock = clock
         self._threads = threads
         self._chance = chance
+        self._tasks = Tasks()
         self._at_stop: list[Callable[[], object]] = []
         self._at_end: list[Callable[[], Awaitable[object]]] = []
         clock.jumped = lambda note: self._try_to_begin(partial(self._record, note))
@@ -201,6 +203,7 @@ class App:
             cache_for=self._settings.cache_for,
             threads=self._threads,
             off_loop=self._pool("topics"),
+            tasks=self._tasks,
         )
 
     @once
@@ -368,6 +371,7 @@ class App:
         return AttemptHistory(
             log=self.store.attempts,
             off_loop=self._pool("attempts"),
+            tasks=self._tasks,
             logging=self._settings.attempt_log,
             clock=self._clock,
         )
@@ -583,6 +587,7 @@ class App:
             health=self.health,
             pusher=self.outbound.pusher,
             threads=self._threads,
+            tasks=self._tasks,
             clock=self._clock,
             deployment=DeploymentCapabilities(
                 account=self.store.account,
@@ -684,7 +689,8 @@ class App:
                 # Threads that wait for no request's reads.
                 off_loop=self._threads.pool("commit", MAX_UNDER_WAY),
                 report=report.published,
-            ).run
+            ).run,
+            self._tasks,
         )
         spans = self.outbound.spans
         return spans.counting(commits) if spans else commits
@@ -698,7 +704,6 @@ class App:
 
     def _endpoints(self, parts: PartJudge, limit: Limit | None = None) -> Endpoints:
         from shared.delivery.pace import Limit
-        from shared.engine.caching.health_table import OffLoopHealth
         from shared.engine.delivering.budget import PUSHES, Budget
         from shared.engine.delivering.endpoints import Endpoints
         from shared.engine.delivering.processes import Processes
@@ -715,10 +720,13 @@ class App:
                 rows=self.store.documents,
                 clock=self._clock,
                 off_loop=off_loop,
+                tasks=self._tasks,
                 name=self._chance.secret(8).hex(),
             ),
-            health=OffLoopHealth(self.health, off_loop),
+            health=self.health,
+            off_loop=off_loop,
             metrics=self.metrics,
+            tasks=self._tasks,
         )
 
     def _pushing(self) -> Callable[[InFlightRequest], Coroutine[Any, Any, Attempted | Shortage]]:

@@ -3,14 +3,21 @@ Writes one line of compact JSON per unit of work: the Functions worker forwards 
 
 A line may come with a *text* that says the same within `TEXT_WIDTH` characters, for a terminal;
 `TextLines` puts it in the line's place. Texts are clipped, whoever has written them.
+
+Lines go to Python's `logging`, or where `lines_to` says: several apps of one process have a log
+each, which tasks and threads carry on.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import Context, ContextVar
 from datetime import datetime
 from enum import Enum
+from typing import NamedTuple
 
 from shared.clip import LONGEST, clip
 from shared.clock import timestamp
@@ -24,19 +31,67 @@ TEXT_WIDTH = 160  # of the 200 that a line may have: hosts put time, level and f
 Field = str | int | float | bool | None | datetime | Enum | list[str]
 
 
+class LogLine(NamedTuple):
+    """What one call logs."""
+
+    level: int  # as `logging` has it
+    event: str
+    fields: dict[str, Field]  # those that are ``None`` are not written
+    text: str | None = None  # the same for a terminal
+
+    @property
+    def json(self) -> str:
+        """The line as it is written."""
+        line = {"event": self.event} | {
+            name: _clipped(value, _LONGEST.get(name, LONGEST))
+            for name, value in self.fields.items()
+            if value is not None
+        }
+        return _compact(line)
+
+
+def _to_logging(line: LogLine) -> None:
+    if _log.isEnabledFor(line.level):
+        _log.log(line.level, "%s", line.json, extra={"text": line.text})
+
+
+_sink: ContextVar[Callable[[LogLine], object]] = ContextVar("log", default=_to_logging)
+
+
+@contextmanager
+def lines_to(sink: Callable[[LogLine], object]) -> Iterator[None]:
+    """Have *sink* get the lines of what is called, and begun, within; from any thread."""
+    token = _sink.set(sink)
+    try:
+        yield
+    finally:
+        _sink.reset(token)
+
+
+def own_context() -> Context:
+    """
+    Return an empty context whose lines go where those of the caller go.
+
+    For what may outlive its caller: the host drops log lines of an invocation that has ended.
+    """
+    context = Context()
+    context.run(_sink.set, _sink.get())
+    return context
+
+
 def info(event: str, text: str | None = None, /, **fields: Field) -> None:
     """Write what happened, endpoint failures included."""
-    _write(logging.INFO, event, fields, text)
+    _sink.get()(LogLine(logging.INFO, event, fields, text))
 
 
 def warning(event: str, **fields: Field) -> None:
     """Write what an operator should look at: an event given up, a message that came back."""
-    _write(logging.WARNING, event, fields)
+    _sink.get()(LogLine(logging.WARNING, event, fields))
 
 
 def error(event: str, **fields: Field) -> None:
     """Write a fault of the app."""
-    _write(logging.ERROR, event, fields)
+    _sink.get()(LogLine(logging.ERROR, event, fields))
 
 
 class TextLines(logging.Filter):
@@ -55,16 +110,6 @@ def shortened(text: str, width: int) -> str:
         return plain
     kept = width - 1
     return f"{plain[: kept - kept // 2]}…{plain[len(plain) - kept // 2 :]}"
-
-
-def _write(level: int, event: str, fields: dict[str, Field], text: str | None = None) -> None:
-    if _log.isEnabledFor(level):
-        line = {"event": event} | {
-            name: _clipped(value, _LONGEST.get(name, LONGEST))
-            for name, value in fields.items()
-            if value is not None
-        }
-        _log.log(level, "%s", _compact(line), extra={"text": text})
 
 
 def _clipped(value: Field, longest: int) -> Field:

@@ -11,6 +11,7 @@ from functools import partial
 from threading import Lock, Thread
 from typing import Any, TypeVar
 
+from shared import telemetry
 from shared.errors import StorageUnavailable
 
 T = TypeVar("T")
@@ -29,7 +30,8 @@ class SystemThreads:
         return ThreadPool(most, name, withdraws=withdraws)
 
     def begin(self, work: Callable[[], object], /) -> None:
-        Thread(target=work, daemon=True).start()
+        context = telemetry.own_context()
+        Thread(target=context.run, args=(work,), daemon=True).start()
 
     def result(self, of: Future[T], seconds: float | None = None) -> T:
         return of.result(seconds)

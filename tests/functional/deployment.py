@@ -153,7 +153,11 @@ class Deployment(InMemoryApp):
     def keep_attempts(self, logging: AttemptLogging, off_loop: OffLoop = off_loop) -> None:
         """Keep those attempts from now on."""
         history = AttemptHistory(
-            log=self.attempts, off_loop=off_loop, logging=logging, clock=self.clock
+            log=self.attempts,
+            off_loop=off_loop,
+            tasks=self.history.tasks,
+            logging=logging,
+            clock=self.clock,
         )
         self.deliver = replace(self.deliver, history=history)
 

@@ -6,13 +6,14 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from contextvars import Context
+from contextvars import Context, copy_context
 from datetime import timedelta
 from functools import partial
 from threading import Lock, RLock
 from typing import Any, TypeVar, TypeVarTuple, Unpack
 
 from pushgrid.testing.memory.clock import FakeClock
+from shared import telemetry
 from shared.engine.ports import OffLoop
 
 T = TypeVar("T")
@@ -205,7 +206,7 @@ class DrivenThreads:
         return off_loop
 
     def begin(self, work: Callable[[], object], /) -> None:
-        work()
+        telemetry.own_context().run(work)
 
     def result(self, of: Future[T], seconds: float | None = None) -> T:
         del seconds
@@ -220,7 +221,8 @@ class DrivenThreads:
 
 async def off_loop(call: Callable[[], T]) -> T:
     """Do as the port ``OffLoop``: in the test's thread, between the loop's steps."""
-    return await asyncio.shield(asyncio.get_running_loop().run_in_executor(None, call))
+    in_context = partial(copy_context().run, call)
+    return await asyncio.shield(asyncio.get_running_loop().run_in_executor(None, in_context))
 
 
 class _NothingElse:

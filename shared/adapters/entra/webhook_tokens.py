@@ -13,7 +13,6 @@ import binascii
 import logging
 import time
 from collections.abc import Callable
-from contextvars import Context
 from datetime import timedelta
 from functools import lru_cache, partial
 from http import HTTPStatus
@@ -85,8 +84,8 @@ class WebhookTokens:
         if fetch and kept and age < kept.left:
             return kept
         if fetch is None:
-            # In a context of its own: it may outlive the invocation that began it.
-            fetch = asyncio.get_running_loop().create_task(self._fetch(audience), context=Context())
+            context = telemetry.own_context()  # it may outlive the invocation that began it
+            fetch = asyncio.get_running_loop().create_task(self._fetch(audience), context=context)
             self._under_way[audience] = fetch
         return await asyncio.shield(fetch)
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 import asyncio
 import ssl
 from contextlib import suppress
-from contextvars import Context
 from datetime import timedelta
 from typing import NamedTuple
 
+from shared import telemetry
 from shared.adapters.http.connection import HttpConnection
 from shared.adapters.http.dialer import Dialer
 from shared.adapters.http.no_answer import NoAnswer, failed
@@ -202,7 +202,7 @@ class HttpPusher:
             self._give_up(next(iter(self._late)))
         # In a context of its own: the invocation that began it may be over when its answer comes.
         self._late[connection] = asyncio.get_running_loop().create_task(
-            self._report(connection, started, late), context=Context()
+            self._report(connection, started, late), context=telemetry.own_context()
         )
 
     async def _report(

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable, Coroutine, Sequence
-from contextvars import Context
 from functools import partial
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from itertools import zip_longest
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from shared import telemetry
 from shared.adapters.http.no_answer import NoAnswer, is_done
 from shared.adapters.http.outbound_guard import Address
 from shared.clock import Deadline
@@ -183,8 +183,8 @@ class Resolver:
         return by_turns(addresses)[:_MAX_ADDRESSES]
 
     def _begin(self, host: str) -> asyncio.Future[Sequence[Address]]:
-        # In a context of its own: others wait for it as well.
-        found = asyncio.get_running_loop().create_task(self._lookup(host), context=Context())
+        context = telemetry.own_context()  # others wait for it as well
+        found = asyncio.get_running_loop().create_task(self._lookup(host), context=context)
         self._under_way[host] = found
         found.add_done_callback(partial(self._end, host))
         return found

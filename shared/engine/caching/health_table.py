@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from contextvars import Context
 from datetime import timedelta
 from functools import partial
 
@@ -17,6 +16,7 @@ from shared.engine.caching.cache import Cache, OncePerMinute
 from shared.engine.ports import OffLoop, Resource, ResourceStore, StoredHealth, Table, Threads
 from shared.errors import UNREADABLE, StorageUnavailable
 from shared.subscriptions.subscription import SubscriptionKey
+from shared.tasks import Tasks
 
 CACHE_FOR = timedelta(seconds=1)
 
@@ -26,12 +26,12 @@ _Rows = Mapping[str, StoredHealth]  # by subscription, in lower case
 
 class TableHealth:
     """
-    The endpoints' health, which processes share: a row for each subscription; for threads.
+    The endpoints' health, which processes share: a row for each subscription.
 
     No time of it is further ahead than a rule could put it by *clock*; *record* hears of any.
 
     What was read is `cached` for a second, and for one more while it is read again or storage does
-    not answer; then it is unknown.
+    not answer; then it is unknown. `ready` and `known` are for the event loop; all else blocks.
     """
 
     def __init__(
@@ -40,12 +40,27 @@ class TableHealth:
         self._store = store
         self._clock = clock
         self._record = record
+        self._readings: dict[str, asyncio.Task[StoredHealth | None]] = {}
         self._topics = Cache[_Rows](threads, lambda _: CACHE_FOR.total_seconds())
         self._errors = OncePerMinute(threads)
 
-    def is_cached(self, topic: str) -> bool:
-        """Tell whether `cached` returns the rows of *topic* without a read."""
-        return self._topics.has(topic.lower())
+    async def ready(self, key: SubscriptionKey, off_loop: OffLoop, tasks: Tasks) -> None:
+        """
+        Return once `known` returns what `cached` would: a topic is read once for all who wait.
+
+        What has expired serves while one reads.
+        """
+        topic = key.folded.topic
+        if self._topics.has(topic):
+            return
+        reading = self._readings.get(topic)
+        if reading is None:
+            reading = tasks.spawn(off_loop(partial(self.cached, key)))
+            self._readings[topic] = reading
+            reading.add_done_callback(lambda _: self._readings.pop(topic))
+        elif self._topics.known(topic) is not None:
+            return
+        await asyncio.shield(reading)
 
     def cached(self, key: SubscriptionKey) -> StoredHealth | None:
         """
@@ -61,9 +76,10 @@ class TableHealth:
             return None
         return rows.get(name)
 
-    def known(self, topic: str) -> Mapping[str, StoredHealth] | None:
-        """Return what serves of *topic* without a read, by subscription in lower case."""
-        return self._topics.known(topic.lower())
+    def known(self, key: SubscriptionKey) -> StoredHealth | None:
+        """Return the row as `cached` does, but without a read."""
+        rows = self._topics.known(key.folded.topic) or {}
+        return rows.get(key.folded.subscription)
 
     def read(self, key: SubscriptionKey) -> StoredHealth | None:
         """Return what is stored now."""
@@ -101,37 +117,3 @@ class TableHealth:
         for note in bounds.notes:
             self._record(note, SubscriptionKey(topic, row.name))
         return StoredHealth(health, row.etag, bool(bounds.ahead))
-
-
-class OffLoopHealth:
-    """The same on the event loop, for delivering; a topic's rows are read once for all who wait."""
-
-    def __init__(self, store: TableHealth, run: OffLoop) -> None:
-        self._store = store
-        self._run = run
-        self._readings: dict[str, asyncio.Task[StoredHealth | None]] = {}
-
-    async def cached(self, key: SubscriptionKey) -> StoredHealth | None:
-        """Do as `TableHealth.cached`; what is cached is returned at once."""
-        topic = key.topic.lower()
-        read = partial(self._store.cached, key)
-        if self._store.is_cached(topic):
-            return read()
-        reading = self._readings.get(topic)
-        if reading is None:
-            reading = asyncio.create_task(self._run(read), context=Context())
-            self._readings[topic] = reading
-            reading.add_done_callback(lambda _: self._readings.pop(topic))
-            return await asyncio.shield(reading)
-        if (known := self._store.known(topic)) is None:  # an expired row will do
-            await asyncio.wait([reading])
-            known = self._store.known(topic) or {}
-        return known.get(key.subscription.lower())
-
-    async def read(self, key: SubscriptionKey) -> StoredHealth | None:
-        """Do as `TableHealth.read`."""
-        return await self._run(partial(self._store.read, key))
-
-    async def write(self, key: SubscriptionKey, health: Health, etag: str | None) -> StoredHealth:
-        """Do as `TableHealth.write`."""
-        return await self._run(partial(self._store.write, key, health, etag))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from contextvars import Context
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property, partial
@@ -38,6 +37,7 @@ from shared.subscriptions.subscription import (
     SubscriptionKey,
     stand_in,
 )
+from shared.tasks import Tasks
 
 MISSING_FOR = timedelta(seconds=1)  # a topic that was just created should be found soon
 
@@ -91,10 +91,12 @@ class ResourceCache:
         cache_for: timedelta,
         threads: Threads,
         off_loop: OffLoop,
+        tasks: Tasks,
     ) -> None:
         self._store = store
         self._threads = threads
         self._off_loop = off_loop
+        self._tasks = tasks
         self._readings: dict[str, _Reading] = {}
         seconds = cache_for.total_seconds()
         missing_seconds = min(cache_for, MISSING_FOR).total_seconds()
@@ -170,8 +172,7 @@ class ResourceCache:
 
     def _begin(self, key: str, name: str) -> _Reading:
         claim = _Claim(self._threads.lock())
-        work = self._off_loop(partial(self._read, name, claim))
-        task = asyncio.get_running_loop().create_task(work, context=Context())
+        task = self._tasks.spawn(self._off_loop(partial(self._read, name, claim)))
         task.add_done_callback(partial(self._has_read, key))
         reading = self._readings[key] = _Reading(task, claim)
         return reading

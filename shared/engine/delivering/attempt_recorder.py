@@ -26,12 +26,13 @@ from shared.delivery.requests.push_request import Loaded, PushBatch
 from shared.engine.delivering.attempt_lines import AttemptLines
 from shared.engine.delivering.results import Attempted
 from shared.engine.keeping.drops_and_holds import log_dropped
-from shared.engine.keeping.event_loop import loop_time, spawn
+from shared.engine.keeping.event_loop import loop_time
 from shared.engine.ports import AttemptLog, Metrics, OffLoop
 from shared.events.event import event_ids, event_names
 from shared.metrics import Metric, error_type
 from shared.settings import AttemptLogging
 from shared.subscriptions.subscription import SubscriptionKey
+from shared.tasks import Tasks
 
 QUIET_FOR = timedelta(seconds=30)  # after rows were lost; what comes meanwhile is not recorded
 MOST_UNWRITTEN = 10_000  # rows that wait or are being written, of 2 to 4 KiB
@@ -48,6 +49,7 @@ class AttemptHistory:
 
     log: AttemptLog
     off_loop: OffLoop
+    tasks: Tasks
     logging: AttemptLogging
     clock: Clock
     _quiet_until: float = float("-inf")  # in seconds of the loop's clock
@@ -72,7 +74,7 @@ class AttemptHistory:
         if len(kept) > room:
             self._lost(len(kept) - room, f"{MOST_UNWRITTEN} rows wait to be written")
         if self._waiting and not self._turn.locked():
-            spawn(self.write_all())
+            self.tasks.spawn(self.write_all())
 
     async def write_all(self) -> None:
         """Write all rows that wait, once those are written that are being written."""

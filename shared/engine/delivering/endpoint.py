@@ -28,7 +28,7 @@ from shared.engine.delivering.in_flight import (
 from shared.engine.delivering.judge import STORAGE_RETRY_DELAY, JudgedPart
 from shared.engine.delivering.results import Attempted, DeliveryResult, NotNow, Shortage
 from shared.engine.delivering.shared_health import SharedHealth
-from shared.engine.keeping.event_loop import loop_time, spawn
+from shared.engine.keeping.event_loop import loop_time
 from shared.errors import StorageUnavailable
 from shared.subscriptions.subscription import EventSubscription
 
@@ -122,7 +122,7 @@ class Endpoint:
                 return  # It stays among those that the budget lets push later; `break` leaves them.
             if isinstance(found, NeedsProbe):
                 self._is_probing = True
-                spawn(self._probe(terms))
+                self.endpoints.tasks.spawn(self._probe(terms))
                 break
             if not self._begin_next():
                 break
@@ -205,17 +205,19 @@ class Endpoint:
         request.began_at = now = loop_time()
         request.began_half_used = self.limit.is_half_used(self.under_way)
         self.pacing = self.pacing.after_request(now)
-        spawn(self._push(request))
+        self.endpoints.tasks.spawn(self._push(request))
 
     async def _push(self, request: InFlightRequest) -> None:
         """Push a request and learn from it; its parts get a result in any case."""
-        result: DeliveryResult | Shortage = RuntimeError("the push was cancelled")
+        result: DeliveryResult | Shortage
         try:
             result = await self.endpoints.push(request)
+        except asyncio.CancelledError:
+            self._ended(request, RuntimeError("the push was cancelled"))
+            raise
         except Exception as error:  # noqa: BLE001 - raised again where it is waited for
             result = error
-        finally:
-            self._ended(request, result)
+        self._ended(request, result)
 
     def _ended(self, request: InFlightRequest, result: DeliveryResult | Shortage) -> None:
         del self._requests[request]
@@ -339,7 +341,7 @@ class Endpoint:
         self.pump()
         if self.line and not self._is_refreshing:
             self._is_refreshing = True
-            spawn(self._refresh())
+            self.endpoints.tasks.spawn(self._refresh())
 
     async def _refresh(self) -> None:
         """Learn which pause and limits the subscription has by now; storage may be slow to say."""

@@ -13,7 +13,7 @@ from shared.clock import Clock, Deadline
 from shared.delivery.health.endpoint_health import Health, endpoint_id
 from shared.delivery.messages.message import MessagePart
 from shared.delivery.pace import Limit, Returns, Speed
-from shared.engine.caching.health_table import OffLoopHealth
+from shared.engine.caching.health_table import TableHealth
 from shared.engine.delivering.budget import Budget
 from shared.engine.delivering.endpoint import SOONEST_BACK, Endpoint
 from shared.engine.delivering.in_flight import InFlightRequest
@@ -21,8 +21,9 @@ from shared.engine.delivering.processes import Processes
 from shared.engine.delivering.results import Attempted, Shortage
 from shared.engine.delivering.shared_health import SharedHealth
 from shared.engine.keeping.event_loop import loop_time
-from shared.engine.ports import Metrics, ReserveConnection
+from shared.engine.ports import Metrics, OffLoop, ReserveConnection
 from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
+from shared.tasks import Tasks
 
 MOST = 10_000  # remembered while idle
 SHORTAGES_EVERY = timedelta(minutes=1)
@@ -40,8 +41,10 @@ class Endpoints:
     clock: Clock
     limit: Limit  # of an endpoint of which nothing is known
     processes: Processes
-    health: OffLoopHealth
+    health: TableHealth
+    off_loop: OffLoop
     metrics: Metrics
+    tasks: Tasks
     _known: OrderedDict[SubscriptionKey, Endpoint] = field(default_factory=OrderedDict)
     _shortages: int = 0  # not logged yet
     _next_shortage: Deadline | None = None
@@ -91,8 +94,10 @@ class Endpoints:
                 key=subscription.key.folded,
                 health=Health(endpoint=endpoint_id(subscription)),
                 store=self.health,
+                off_loop=self.off_loop,
                 clock=self.clock,
                 metrics=self.metrics,
+                tasks=self.tasks,
             ),
             endpoints=self,
             limit=self.limit,

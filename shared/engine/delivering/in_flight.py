@@ -14,7 +14,6 @@ from shared.delivery.requests.line import Entry
 from shared.delivery.requests.push_request import Loaded, PushBatch
 from shared.engine.delivering.judge import JudgedPart
 from shared.engine.delivering.results import DeliveryResult
-from shared.engine.keeping.event_loop import spawn
 from shared.subscriptions.subscription import SubscriptionKey
 
 if TYPE_CHECKING:
@@ -137,7 +136,7 @@ class InFlightRequest:
     def succeeded_late(self, outcome: DeliveryOutcome, sent_at: datetime) -> None:
         """Report to the endpoint and to all parts that it was accepted after its timeout."""
         self.endpoint.succeeded_late(self.part.terms, sent_at)
-        spawn(self._take_back(outcome))
+        self.endpoint.endpoints.tasks.spawn(self._take_back(outcome))
 
     async def _take_back(self, outcome: DeliveryOutcome) -> None:
         parts = [

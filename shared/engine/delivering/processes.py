@@ -11,9 +11,10 @@ from typing import NamedTuple
 from shared import telemetry
 from shared.clock import Clock, timestamp
 from shared.delivery.shares import ALIVE_FOR, ALONE, RENEWED_EVERY, VALID_FOR, Share, share_of
-from shared.engine.keeping.event_loop import loop_time, spawn
+from shared.engine.keeping.event_loop import loop_time
 from shared.engine.ports import PROCESSES, OffLoop, ResourceStore, Table
 from shared.errors import AppError
+from shared.tasks import Tasks
 
 RENEWAL_AGAIN_IN = 1.0  # seconds
 _FIRST = "-"  # sorts before the digits with which other names begin
@@ -42,6 +43,7 @@ class Processes:
     rows: ResourceStore
     clock: Clock
     off_loop: OffLoop
+    tasks: Tasks
     name: str  # of this process
     # All times are in seconds of the loop's clock.
     _share: Share = ALONE
@@ -69,7 +71,7 @@ class Processes:
         now = loop_time()
         if not self._is_renewing and now >= self._renew_at:
             self._is_renewing = True
-            spawn(self._renew())
+            self.tasks.spawn(self._renew())
         if self._begins_at <= now < self._ends_at:
             return self._share
         if self._is_renewing:

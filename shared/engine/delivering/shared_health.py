@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from shared import telemetry
 from shared.clock import Clock, Deadline
@@ -27,12 +28,13 @@ from shared.delivery.health.endpoint_health import (
     return_probe,
 )
 from shared.delivery.policy import DeliveryTerms
-from shared.engine.caching.health_table import OffLoopHealth
+from shared.engine.caching.health_table import TableHealth
 from shared.engine.keeping.drops_and_holds import hold_began, hold_ended
-from shared.engine.keeping.event_loop import loop_time, spawn
-from shared.engine.ports import Metrics, StoredHealth
+from shared.engine.keeping.event_loop import loop_time
+from shared.engine.ports import Metrics, OffLoop, StoredHealth
 from shared.errors import Conflict, StorageUnavailable
 from shared.subscriptions.subscription import SubscriptionKey
+from shared.tasks import Tasks
 
 FAILED_AGAIN_AFTER = timedelta(seconds=5)  # after a failed write
 _WORTH_A_WRITE = timedelta(seconds=1)  # by which a hold is extended
@@ -71,9 +73,11 @@ class SharedHealth:
 
     key: SubscriptionKey
     health: Health
-    store: OffLoopHealth
+    store: TableHealth
+    off_loop: OffLoop
     clock: Clock
     metrics: Metrics
+    tasks: Tasks
     _row: StoredHealth | None = None
     _unwritten: list[tuple[Observation, DeliveryTerms]] = field(default_factory=list)
     _latest: LatestPushes = field(default_factory=LatestPushes)
@@ -85,7 +89,8 @@ class SharedHealth:
         """Learn what others know, as of a second ago."""
         if not terms.profile.ever_holds:
             return
-        if row := await self.store.cached(self.key):
+        await self.store.ready(self.key, self.off_loop, self.tasks)
+        if row := self.store.known(self.key):
             self._adopt(row)
         self._save_soon()  # an earlier write may have failed
 
@@ -121,7 +126,7 @@ class SharedHealth:
         """Claim the probe of a hold that is over by time; one process of all succeeds."""
         try:
             for _ in range(_TRIES):
-                self._adopt(await self.store.read(self.key))
+                self._adopt(await self.off_loop(partial(self.store.read, self.key)))
                 now = self.clock.now()
                 if not isinstance(availability(self.health, now), NeedsProbe):
                     return False  # Another process has claimed or released it.
@@ -144,7 +149,7 @@ class SharedHealth:
     def _save_soon(self) -> None:
         if not self._is_saving and self._needs_write():  # What is saving writes this as well.
             self._is_saving = True
-            spawn(self._save())
+            self.tasks.spawn(self._save())
 
     async def _save(self) -> None:
         """Write what the row does not say yet."""
@@ -155,7 +160,7 @@ class SharedHealth:
                 try:
                     await self._write(self.health)
                 except Conflict:
-                    self._adopt(await self.store.read(self.key))
+                    self._adopt(await self.off_loop(partial(self.store.read, self.key)))
         except StorageUnavailable as error:
             self._write_again = Deadline(FAILED_AGAIN_AFTER, loop_time)
             self._log_unsaved(error)
@@ -181,7 +186,7 @@ class SharedHealth:
     async def _write(self, health: Health) -> None:
         before = self._row.health if self._row else None
         etag, seen = self._row.etag if self._row else None, len(self._unwritten)
-        self._row = await self.store.write(self.key, health, etag)
+        self._row = await self.off_loop(partial(self.store.write, self.key, health, etag))
         del self._unwritten[:seen]
         hold_changed(self.metrics, self.key, before, health, self.clock.now())
 

@@ -9,6 +9,7 @@ from datetime import timedelta
 
 from shared.engine.ports import OnLoop, Pusher
 from shared.http import OutboundRequest
+from shared.tasks import Tasks
 
 AT_A_TIME = 16
 _TIMEOUT = timedelta(seconds=5)
@@ -22,11 +23,13 @@ class ParallelNotifier:
     After *patience* requests under way go on; those that have not begun are never sent.
     """
 
-    def __init__(self, pusher: Pusher, run: OnLoop, patience: timedelta = _PATIENCE) -> None:
+    def __init__(
+        self, pusher: Pusher, run: OnLoop, tasks: Tasks, patience: timedelta = _PATIENCE
+    ) -> None:
         self._pusher = pusher
         self._run = run
+        self._tasks = tasks
         self._patience = patience.total_seconds()
-        self._under_way: set[asyncio.Task[None]] = set()
 
     def notify(self, requests: Sequence[OutboundRequest]) -> None:
         self._run(self._notify(deque(requests)))
@@ -34,10 +37,7 @@ class ParallelNotifier:
     async def _notify(self, waiting: deque[OutboundRequest]) -> None:
         if not waiting:
             return
-        senders = {asyncio.create_task(self._send(waiting)) for _ in range(AT_A_TIME)}
-        self._under_way |= senders  # the loop itself keeps no task
-        for each in senders:
-            each.add_done_callback(self._under_way.discard)
+        senders = [self._tasks.spawn(self._send(waiting)) for _ in range(AT_A_TIME)]
         await asyncio.wait(senders, timeout=self._patience)
         waiting.clear()
 

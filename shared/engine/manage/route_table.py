@@ -50,6 +50,7 @@ from shared.engine.ports import (
 from shared.engine.replaying.jobs import ReplayJobs
 from shared.http import Exchange, OutboundRequest
 from shared.races import Backoff
+from shared.tasks import Tasks
 
 T = TypeVar("T", bound=TrackedResources)
 
@@ -76,6 +77,7 @@ class RouteTable:
     health: TableHealth
     pusher: Pusher
     threads: Threads
+    tasks: Tasks
     clock: Clock
     deployment: DeploymentCapabilities
     terms: DeploymentTerms
@@ -257,7 +259,7 @@ class RouteTable:
     def _deletion(self) -> Deletion:
         return Deletion(
             resources=self.resources,
-            notifier=ParallelNotifier(self.pusher, self.threads.on_loop),
+            notifier=ParallelNotifier(self.pusher, self.threads.on_loop, self.tasks),
             new_id=self.new_id,
             clock=self.clock,
         )

@@ -69,7 +69,7 @@ class Threads(Protocol):
 
     def begin(self, work: Callable[[], object], /) -> None:
         """
-        Begin *work*, which may wait, on a thread of its own.
+        Begin *work*, which may wait, on a thread of its own, and in `telemetry.own_context`.
 
         Raises:
             RuntimeError: no thread can be had.

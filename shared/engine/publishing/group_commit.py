@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Sequence
-from contextvars import Context
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -19,6 +18,7 @@ from typing import NamedTuple
 from shared.delivery.messages.publication import Load, Publication
 from shared.engine.publishing.commit import CommitResult
 from shared.errors import StorageUnavailable
+from shared.tasks import Tasks
 
 MAX_UNDER_WAY = 5  # commits; at most one of them is not full, and only that one is the last
 MAX_WAITING = 32_000_000  # bytes of events; they take a few times as much memory
@@ -151,10 +151,11 @@ class GroupCommit:
     def __init__(
         self,
         commit: Callable[[Sequence[Publication]], Awaitable[Sequence[CommitResult]]],
+        tasks: Tasks,
     ) -> None:
         self._commit = commit
+        self._tasks = tasks
         self._gathering = Gathering()
-        self._under_way: set[asyncio.Task[Sequence[_Result]]] = set()
         self._is_beginning = self._has_arrivals = False
 
     async def commit(self, publication: Publication) -> None:
@@ -187,17 +188,14 @@ class GroupCommit:
 
     def _start(self, group: CommitGroup) -> None:
         storing = self._store([each.publication for each in group.requests])
-        # It is no request's own: it has no request's context, and does not end with one.
-        task = asyncio.get_running_loop().create_task(storing, context=Context())
-        self._under_way.add(task)
-        task.add_done_callback(partial(self._stored, group))
+        # It is no request's own, and does not end with one.
+        self._tasks.spawn(storing).add_done_callback(partial(self._stored, group))
 
     def _stored(
         self,
         group: CommitGroup,
         task: asyncio.Task[Sequence[_Result]],
     ) -> None:
-        self._under_way.discard(task)
         lost = [StorageUnavailable()] * len(group.requests)  # The process ends.
         self._finish(group, lost if task.cancelled() else task.result())
 

@@ -12,6 +12,7 @@ from shared.adapters.threads import SystemThreads
 from shared.engine.caching.resource_cache import InvalidatingStore, ResourceCache
 from shared.engine.delivering.deliver import Deliver
 from shared.engine.ports import Queue
+from shared.tasks import Tasks
 from tests.builders import encode
 from tests.functional.delivering.failing import play
 from tests.functional.deployment import Deployment
@@ -90,4 +91,5 @@ def _directory(app: Deployment) -> ResourceCache:
         cache_for=timedelta(seconds=5),
         threads=SystemThreads(app.clock.monotonic),
         off_loop=off_loop,
+        tasks=Tasks(),
     )

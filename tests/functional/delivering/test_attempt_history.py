@@ -27,6 +27,7 @@ from shared.errors import StorageUnavailable
 from shared.http import Failure, NotAnswered
 from shared.settings import AttemptLogging
 from shared.subscriptions.subscription import Batching, RetryPolicy
+from shared.tasks import Tasks
 from tests.builders import (
     CRM,
     DEAD,
@@ -321,7 +322,13 @@ async def slow(call: Callable[[], T]) -> T:
 
 def begin_to_write(app: Deployment, log: MemoryAttempts, *rows: int) -> AttemptHistory:
     """Let a history have these numbers of rows to write, the first of them already under way."""
-    history = AttemptHistory(log=log, off_loop=slow, logging=AttemptLogging.ALL, clock=app.watched)
+    history = AttemptHistory(
+        log=log,
+        off_loop=slow,
+        tasks=Tasks(),
+        logging=AttemptLogging.ALL,
+        clock=app.watched,
+    )
 
     async def add(count: int) -> None:
         history.add([a_record()] * count)

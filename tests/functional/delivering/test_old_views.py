@@ -17,6 +17,7 @@ from shared.adapters.threads import SystemThreads, ThreadPool
 from shared.engine.caching.resource_cache import ResourceCache
 from shared.engine.ports import Queue, Resource, Table
 from shared.errors import StorageUnavailable
+from shared.tasks import Tasks
 from tests.builders import a_delivery, a_message, encode
 from tests.functional.delivering.product import Product, a_product
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
@@ -119,6 +120,7 @@ def test_of_two_requests_after_an_idle_time_both_see_what_is_stored(
         cache_for=timedelta(seconds=CACHE),
         threads=SystemThreads(app.clock.monotonic),
         off_loop=ThreadPool(2, "topics"),
+        tasks=Tasks(),
     )
     run = replace(
         app.publish, topics=cache, subscriptions=cache, off_loop=ThreadPool(2, "publish")

@@ -18,6 +18,7 @@ from shared.engine.delivering.processes import Processes
 from shared.engine.ports import PROCESSES, Queue, Table
 from shared.subscriptions.request_limits import RequestLimits
 from shared.subscriptions.subscription import NO_BATCHING, Batching, Pause
+from shared.tasks import Tasks
 from tests.builders import a_delivery, a_message, encode
 from tests.functional.delivering.failing import pushed
 from tests.functional.deployment import SECOND, Deployment, Logged
@@ -265,7 +266,13 @@ class Alive:
         chosen = value % max(len(self.speaking), 1)
         if what == "begin":
             name, self.begun = f"{value}-{self.begun}", self.begun + 1
-            new = Processes(rows=self.rows, clock=self.clock, off_loop=self.off_loop, name=name)
+            new = Processes(
+                rows=self.rows,
+                clock=self.clock,
+                off_loop=self.off_loop,
+                tasks=Tasks(),
+                name=name,
+            )
             self.speaking.append(new)
         elif what == "fall_silent":
             self.silent += self.speaking[chosen : chosen + 1]

@@ -6,8 +6,7 @@ What one process learns of an endpoint, all of them know; it is logged once. Des
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -16,7 +15,6 @@ from pushgrid.testing.memory import START, answered
 from shared.delivery.health.availability import Held, Open
 from shared.delivery.health.endpoint_health import Health, Hold, Observation, endpoint_id
 from shared.delivery.outcome import Outcome
-from shared.engine.caching.health_table import OffLoopHealth
 from shared.engine.delivering.shared_health import hold_changed
 from shared.engine.ports import Table
 from shared.metrics import Metric
@@ -167,14 +165,14 @@ def test_what_is_seen_while_a_probe_is_claimed_counts(app: Deployment) -> None:
     process.sees(Outcome.BUSY)
     app.loop.settle()
     app.clock.advance(10 * SECOND)
-    store = process.health.store
+    write, off_loop = process.health.store.write, process.health.off_loop
 
-    async def write_meanwhile(*args: Any) -> Any:
-        process.sees(Outcome.NOT_FOUND)
-        return await store.write(*args)
+    async def fail_while_writing(call: Any) -> Any:
+        if call.func == write:
+            process.sees(Outcome.NOT_FOUND)
+        return await off_loop(call)
 
-    meanwhile = SimpleNamespace(read=store.read, write=write_meanwhile)
-    process.health.store = cast("OffLoopHealth", meanwhile)
+    process.health.off_loop = fail_while_writing
     assert process.claims_probe()
 
     assert isinstance(process.health.availability(process.terms, app.clock.now() + MINUTE), Held)

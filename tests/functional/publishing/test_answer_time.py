@@ -13,6 +13,7 @@ from shared.delivery.messages.publication import Publication
 from shared.engine.publishing.commit import CommitResult
 from shared.engine.publishing.group_commit import GroupCommit
 from shared.errors import Forbidden, StorageUnavailable
+from shared.tasks import Tasks
 from tests.builders import a_topic, an_event
 from tests.functional.deployment import SECOND, Deployment, Logged
 from tests.functional.publish_requests import code, event, publish_request
@@ -38,7 +39,7 @@ class Publishers:
 
     def __init__(self, app: Deployment, storage: SlowStorage) -> None:
         app.subscribe()
-        app.publish = replace(app.publish, commits=GroupCommit(storage))
+        app.publish = replace(app.publish, commits=GroupCommit(storage, Tasks()))
         self.app, self.began = app, app.clock.monotonic()
         self.answers: dict[int, tuple[float, int]] = {}
 

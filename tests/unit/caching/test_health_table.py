@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import Sequence
 from datetime import timedelta
 
 import pytest
 
 from pushgrid.testing.memory import START, FakeClock, MemoryResources
-from shared.adapters.threads import SystemThreads
+from shared.adapters.threads import SystemThreads, ThreadPool
 from shared.clock import ClockNote
 from shared.delivery.health.endpoint_health import Health, Hold
 from shared.delivery.health.health_document import document_of
 from shared.engine.caching.health_table import TableHealth
 from shared.engine.ports import Resource, Table
 from shared.subscriptions.subscription import SubscriptionKey
+from shared.tasks import Tasks
 from tests.builders import CRM, a_table_health
 from tests.functional.deployment import Logged
 
@@ -48,10 +51,7 @@ def reads(table: MemoryResources, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_a_topic_is_read_once_a_second(
     clock: FakeClock, table: MemoryResources, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    health, queries = (
-        a_table_health(table, clock),
-        reads(table, monkeypatch),
-    )
+    health, queries = a_table_health(table, clock), reads(table, monkeypatch)
 
     for _ in range(5):
         for name in ("crm", "erp"):
@@ -79,7 +79,7 @@ def test_what_is_known_serves_for_a_second_more_while_the_table_fails(
     assert rows[0]
     assert rows[0].health == HEALTH
     assert rows[1:] == [None] * 60
-    assert health.known("orders") is None
+    assert health.known(CRM) is None
     assert health.cached(SubscriptionKey("others", "crm")) is None
     assert lines == [0, 1]  # It is said once a minute.
 
@@ -134,3 +134,54 @@ def test_a_hold_that_was_written_6_hours_ahead_is_bounded_as_it_is_read_and_reco
     assert found.health.hold.until == START + 60 * SECOND
     assert found.is_bounded
     assert notes == [(ClockNote("hold", START, 21600.0), CRM)]
+
+
+class SlowRows(MemoryResources):
+    """Documents whose list takes until *ends*."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ends = threading.Event()
+        self.ends.set()
+        self.lists = 0
+
+    def list(self, table: Table, partition: str) -> Sequence[Resource]:
+        self.lists += 1
+        assert self.ends.wait(60)
+        return super().list(table, partition)
+
+
+@pytest.mark.parametrize(
+    ("is_known", "found"),
+    [
+        pytest.param(False, ["g-2"] * 3, id="nothing is known"),
+        pytest.param(True, ["g-2", "g-1", "g-1"], id="an expired row serves"),
+    ],
+)
+def test_a_topic_is_read_once_for_all_who_wait_on_the_loop(
+    clock: FakeClock, found: list[str], *, is_known: bool
+) -> None:
+    table = SlowRows()
+    health, off_loop, spawned = a_table_health(table, clock), ThreadPool(2, "deliver"), Tasks()
+    row = health.write(CRM, HEALTH, None)
+    if is_known:
+        health.cached(CRM)
+    table.put(Table.ENDPOINT_HEALTH, *CRM, document_of(Health(endpoint="g-2")), row.etag)
+    clock.advance(SECOND)
+    table.ends.clear()
+    table.lists = 0
+
+    async def known() -> str | None:
+        await health.ready(CRM, off_loop, spawned)
+        row = health.known(CRM)
+        return row.health.endpoint if row else None
+
+    async def main() -> list[str | None]:
+        tasks = [asyncio.create_task(known()) for _ in range(3)]
+        if is_known:
+            await asyncio.gather(*tasks[1:])  # only the first waits
+        table.ends.set()
+        return await asyncio.gather(*tasks)
+
+    assert asyncio.run(main()) == found
+    assert table.lists == 1

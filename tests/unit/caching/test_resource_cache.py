@@ -28,6 +28,7 @@ from shared.engine.ports import (
 from shared.errors import StorageUnavailable, UnreadableDocument
 from shared.events.topic import Topic, TopicName
 from shared.subscriptions.subscription import UNMATCHED, SubscriptionKey
+from shared.tasks import Tasks
 from tests.functional.deployment import Logged
 from tests.unit.arm.documents import namespace, subscription, topic
 
@@ -96,7 +97,9 @@ def store() -> CountingResources:
 
 def cache_of(store: CountingResources, clock: FakeClock, off_loop: OffLoop) -> ResourceCache:
     threads = SystemThreads(clock.monotonic)
-    return ResourceCache(store, cache_for=CACHE_FOR, threads=threads, off_loop=off_loop)
+    return ResourceCache(
+        store, cache_for=CACHE_FOR, threads=threads, off_loop=off_loop, tasks=Tasks()
+    )
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import pytest
 from pushgrid.testing.memory import answered
 from shared.engine.manage.notifier import AT_A_TIME, ParallelNotifier
 from shared.http import Exchange, LateAnswerHandler, OutboundRequest
+from shared.tasks import Tasks
 
 
 class Hanging:
@@ -49,7 +50,7 @@ def test_endpoints_that_hang_hold_nobody_up_and_what_was_not_begun_is_never_sent
     loop: asyncio.Runner,
 ):
     pusher = Hanging()
-    notifier = ParallelNotifier(pusher, loop.run, patience=timedelta(milliseconds=100))
+    notifier = ParallelNotifier(pusher, loop.run, Tasks(), patience=timedelta(milliseconds=100))
 
     notifier.notify([request(number) for number in range(AT_A_TIME + 5)])
 
@@ -62,7 +63,7 @@ def test_endpoints_that_hang_hold_nobody_up_and_what_was_not_begun_is_never_sent
 def test_all_are_notified_where_all_answer(loop: asyncio.Runner):
     pusher = Hanging()
     pusher.released.set()
-    notifier = ParallelNotifier(pusher, loop.run)
+    notifier = ParallelNotifier(pusher, loop.run, Tasks())
 
     notifier.notify([request(number) for number in range(100)])
     notifier.notify([])

@@ -15,6 +15,7 @@ from shared.engine.publishing import group_commit
 from shared.engine.publishing.commit import CommitResult
 from shared.engine.publishing.group_commit import LIMIT, MAX_UNDER_WAY, GroupCommit
 from shared.errors import StorageUnavailable
+from shared.tasks import Tasks
 from tests.functional.publishing.publications import a_publication
 
 REQUEST: contextvars.ContextVar[str] = contextvars.ContextVar("request")
@@ -48,7 +49,7 @@ class Publishers:
     """Requests on a loop whose clock stands still, and the commits that they make."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.commits = GroupCommit(self._commit)
+        self.commits = GroupCommit(self._commit, Tasks())
         self.loop = loop
         self.begun: list[list[int]] = []  # the publications of each commit, by their numbers
         self._ends: list[asyncio.Future[Answer]] = []  # of the commits that are under way
@@ -248,7 +249,7 @@ def test_a_commit_is_not_its_first_requests_own() -> None:
 
     async def publish() -> None:
         REQUEST.set("one")
-        await GroupCommit(commit).commit(a_publication(0))
+        await GroupCommit(commit, Tasks()).commit(a_publication(0))
 
     asyncio.run(publish())
 

@@ -12,11 +12,7 @@ from functools import partial
 import pytest
 
 from shared.adapters.threads import ThreadPool
-from shared.delivery.health.endpoint_health import Health
-from shared.engine.caching.health_table import OffLoopHealth
-from shared.engine.ports import StoredHealth
 from shared.errors import StorageUnavailable
-from shared.subscriptions.subscription import SubscriptionKey
 
 PATIENCE = 60  # seconds after which a test that hangs fails
 NAME: contextvars.ContextVar[str] = contextvars.ContextVar("name")
@@ -129,53 +125,3 @@ def no_more_threads() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(threading.Thread, "start", start)
         yield
-
-
-class Rows:
-    """A `TableHealth` whose rows are old; a read lasts until *ends*."""
-
-    def __init__(self, known: dict[str, StoredHealth] | None) -> None:
-        self.rows = known
-        self.ends = threading.Event()
-        self.reads = 0
-
-    def is_cached(self, _: str) -> bool:
-        return False
-
-    def known(self, _: str) -> dict[str, StoredHealth] | None:
-        return self.rows
-
-    def cached(self, key: SubscriptionKey) -> StoredHealth | None:
-        self.reads += 1
-        assert self.ends.wait(PATIENCE)
-        self.rows = {f"crm-{number}": stored("new") for number in range(3)}
-        return self.rows[key.subscription]
-
-
-def stored(endpoint: str) -> StoredHealth:
-    return StoredHealth(Health(endpoint=endpoint), "etag")
-
-
-@pytest.mark.parametrize(
-    ("known", "found"),
-    [
-        pytest.param(None, ["new", "new", "new"], id="nothing is known"),
-        pytest.param({"crm-1": stored("old")}, ["new", "old", None], id="an older row will do"),
-    ],
-)
-def test_the_health_of_a_topic_is_read_once_for_all(
-    known: dict[str, StoredHealth] | None, found: list[str | None]
-) -> None:
-    rows = Rows(known)
-
-    async def main() -> list[StoredHealth | None]:
-        health = OffLoopHealth(rows, ThreadPool(2, "deliver"))  # type: ignore[arg-type]
-        keys = [SubscriptionKey("Orders", f"crm-{number}") for number in range(3)]
-        tasks = [asyncio.create_task(health.cached(key)) for key in keys]
-        if known:
-            await asyncio.gather(*tasks[1:])  # only the first waits
-        rows.ends.set()
-        return await asyncio.gather(*tasks)
-
-    assert [each and each.health.endpoint for each in asyncio.run(main())] == found
-    assert rows.reads == 1
