@@ -55,7 +55,7 @@ class MemoryOutbound:
 
 class InMemoryApp(App):
     """
-    The app in a test's thread, perhaps on what another one has *stored*.
+    The app in a test's thread, perhaps as another *process* on what one has *stored*.
 
     *settings* are those of `Settings` that matter.
     """
@@ -65,16 +65,21 @@ class InMemoryApp(App):
     health_kept = status_kept = 0.0  # a test sees at once what it does
 
     def __init__(
-        self, pusher: Pusher, clock: FakeClock, stored: MemoryStore | None = None, **settings: Any
+        self,
+        pusher: Pusher,
+        clock: FakeClock,
+        stored: MemoryStore | None = None,
+        process: str = "",
+        **settings: Any,
     ) -> None:
         self.pusher = pusher
         self.clock = clock
         self.loop = DrivenLoop(clock)
-        self.chance = SeededChance()
+        self.chance = SeededChance(process)
         self.watched = WatchedClock(clock.now, clock.monotonic)
         self.slept: list[float] = []
         self._processes, self._spans = itertools.count(1), itertools.count(1)
-        self.stored = stored = stored or MemoryStore(clock, off_loop)
+        self.stored = stored = (stored or MemoryStore(clock, off_loop)).of(process)
         self.resources, self.queues = stored.documents, stored.queues
         self.payloads, self.dead_letters = stored.payloads, stored.dead_letters
         self.attempts, self.counts = stored.attempts, stored.counts

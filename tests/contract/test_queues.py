@@ -8,11 +8,10 @@ from datetime import timedelta
 
 import pytest
 
-from pushgrid.testing.memory import FakeClock
+from pushgrid.testing.memory import DrivenLoop, FakeClock
 from shared.engine.ports import PutResult, Queue, Queues, Receipt, Received, Store
 from shared.errors import StorageUnavailable, Unstorable
 from tests.senders import THREADS, OnLoopSender
-from tests.without_loop import finished
 
 SECOND = timedelta(seconds=1)
 HOUR = timedelta(hours=1)
@@ -44,7 +43,7 @@ def receipts(puts: Sequence[PutResult]) -> list[Receipt]:
 @pytest.fixture
 def subject(stored: Store, clock: FakeClock, kind: str) -> Subject:
     if kind == "memory":
-        return Subject(OnLoopSender(stored.sender, finished), stored.queues, clock)
+        return Subject(OnLoopSender(stored.sender, DrivenLoop(clock).run), stored.queues, clock)
     return Subject(OnLoopSender(stored.sender, THREADS.on_loop), stored.queues, None)
 
 

@@ -16,6 +16,7 @@ from pushgrid.testing.memory import (
     MemoryStore,
     ScriptedPusher,
     off_loop,
+    request,
 )
 from shared.adapters.azure_storage.traits import AZURE_STORAGE
 from shared.arm.namespace_codec import to_absent_topic
@@ -74,30 +75,30 @@ class Directory(Faulty):
     def forget(self, table: Table, partition: str, name: str) -> None:
         pass  # A test says what is known.
 
+    @request
     def topic(self, name: str) -> Topic | None:
-        with self._at_work("topic"):
-            return self.topics.get(name.lower())
+        return self.topics.get(name.lower())
 
+    @request
     def absent(self, name: str) -> Topic:
         namespace, _, _ = name.partition(".")
-        with self._at_work("absent"):
-            return to_absent_topic(name, self.namespaces.get(namespace))
+        return to_absent_topic(name, self.namespaces.get(namespace))
 
     def knows(self, name: str, most: int) -> bool:
         weights = [each.filter.weight for each in self.known.values() if each.topic == name.lower()]
         return name.lower() in self.topics and sum(weights) <= most
 
+    @request
     def of_topic(self, topic: str) -> Sequence[EventSubscription]:
-        with self._at_work("of_topic"):
-            return [each for key, each in self.known.items() if key.topic == topic.lower()]
+        return [each for key, each in self.known.items() if key.topic == topic.lower()]
 
+    @request
     def subscription(self, key: SubscriptionKey) -> EventSubscription | None:
-        with self._at_work("subscription"):
-            return self.known.get(key.folded)
+        return self.known.get(key.folded)
 
+    @request
     def read_uncached(self, key: SubscriptionKey) -> EventSubscription | None:
-        with self._at_work("read_uncached"):
-            return self.stored.get(key.folded)
+        return self.stored.get(key.folded)
 
 
 class Deployment(InMemoryApp):

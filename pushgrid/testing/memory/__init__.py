@@ -11,7 +11,7 @@ from pushgrid.testing.memory.driven_loop import (
     NothingWillHappen,
     off_loop,
 )
-from pushgrid.testing.memory.faults import Faulty
+from pushgrid.testing.memory.faults import Faulty, Seam, StoreRequest, request
 from pushgrid.testing.memory.pushing import (
     HeldPusher,
     ScriptedPusher,
@@ -40,10 +40,13 @@ __all__ = [
     "MemoryStore",
     "NothingWillHappen",
     "ScriptedPusher",
+    "Seam",
     "Seconds",
     "SeededChance",
     "Sent",
+    "StoreRequest",
     "StoredMessage",
     "answered",
     "off_loop",
+    "request",
 ]

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from urllib.parse import quote
 from zlib import crc32
 
 from pushgrid.testing.memory.clock import FakeClock
-from pushgrid.testing.memory.faults import Faulty
+from pushgrid.testing.memory.faults import Faulty, Seam, at_once, request
 from shared.clock import Deadline
 from shared.deadletter.blob_summary import BlobSummary
-from shared.engine.ports import Listing, NoContainer, StoredBlob
+from shared.engine.ports import Chance, Listing, NoContainer, StoredBlob
 from shared.errors import StorageUnavailable, StorageUnreachable
 from shared.events.notices import WrittenBlob
 from shared.subscriptions.subscription import DeadLetterDestination
@@ -21,32 +20,36 @@ from shared.subscriptions.subscription import DeadLetterDestination
 class MemoryPayloads(Faulty):
     """PayloadStore."""
 
-    def __init__(self, clock: FakeClock) -> None:
-        super().__init__()
+    port = "payloads"
+
+    def __init__(
+        self, clock: FakeClock, seam: Seam = at_once, chance: Chance | None = None
+    ) -> None:
+        super().__init__(seam, chance)
         self._clock = clock
         self.blobs: dict[str, tuple[str, ...]] = {}
 
+    @request
     def write(self, publish_id: str, expires: datetime, texts: Sequence[str]) -> str:
         if not texts or any("\n" in text for text in texts):
             raise ValueError("A payload has at least one text, and each is one line.")
-        with self._at_work("write"):
-            name = f"{expires.astimezone(UTC):%Y%m%d%H}/{publish_id}-{uuid.uuid4().hex[:12]}"
-            self.blobs[name] = tuple(texts)
-            return name
+        name = f"{expires.astimezone(UTC):%Y%m%d%H}/{publish_id}-{self._chance.secret(6).hex()}"
+        self.blobs[name] = tuple(texts)
+        return name
 
+    @request
     def read(self, name: str) -> Sequence[str] | None:
-        with self._at_work("read"):
-            return self.blobs.get(name)
+        return self.blobs.get(name)
 
+    @request
     def delete_expired(self, now: datetime, deadline: Deadline) -> int:
-        with self._at_work("delete_expired"):
-            if deadline.has_passed:
-                return 0
-            hour = f"{now.astimezone(UTC):%Y%m%d%H}"
-            expired = [name for name in self.blobs if name < hour and not name.startswith(hour)]
-            for name in expired:
-                del self.blobs[name]
-            return len(expired)
+        if deadline.has_passed:
+            return 0
+        hour = f"{now.astimezone(UTC):%Y%m%d%H}"
+        expired = [name for name in self.blobs if name < hour and not name.startswith(hour)]
+        for name in expired:
+            del self.blobs[name]
+        return len(expired)
 
 
 class MemoryDeadLetters(Faulty):
@@ -57,8 +60,15 @@ class MemoryDeadLetters(Faulty):
     answer.
     """
 
-    def __init__(self, clock: FakeClock | None = None) -> None:
-        super().__init__()
+    port = "dead_letters"
+
+    def __init__(
+        self,
+        clock: FakeClock | None = None,
+        seam: Seam = at_once,
+        chance: Chance | None = None,
+    ) -> None:
+        super().__init__(seam, chance)
         self._clock = clock or FakeClock()
         self._written_at: dict[tuple[str, str], datetime] = {}
         self.missing: set[str] = set()
@@ -68,6 +78,7 @@ class MemoryDeadLetters(Faulty):
         self.summaries: dict[tuple[str, str], BlobSummary] = {}
         self.poison: dict[str, bytes] = {}
 
+    @request
     def write(
         self,
         destination: DeadLetterDestination,
@@ -75,29 +86,28 @@ class MemoryDeadLetters(Faulty):
         body: bytes,
         summary: BlobSummary | None = None,
     ) -> WrittenBlob | None:
-        with self._at_work("write"):
-            container = destination.container
-            if self._lacks_container(destination):
-                return None
-            if self.blobs.setdefault((container, path), body) != body:
-                raise StorageUnavailable
-            self.accounts[container, path] = destination.account
-            if summary:
-                self.summaries[container, path] = summary
-            is_new = (container, path) not in self._written_at
-            self._written_at.setdefault((container, path), self._clock.now())
-            found = self._described(destination, path)
-            if not is_new:
-                return found
-            one, other = str(uuid.uuid4()), str(uuid.uuid4())
-            return found._replace(request_id=one, client_request_id=other)
+        container = destination.container
+        if self._lacks_container(destination):
+            return None
+        if self.blobs.setdefault((container, path), body) != body:
+            raise StorageUnavailable
+        self.accounts[container, path] = destination.account
+        if summary:
+            self.summaries[container, path] = summary
+        is_new = (container, path) not in self._written_at
+        self._written_at.setdefault((container, path), self._clock.now())
+        found = self._described(destination, path)
+        if not is_new:
+            return found
+        one, other = self._chance.id(), self._chance.id()
+        return found._replace(request_id=one, client_request_id=other)
 
+    @request
     def find(self, destination: DeadLetterDestination, path: str) -> WrittenBlob | None:
-        with self._at_work("find"):
-            is_there = (destination.container, path) in self.blobs
-            if self._lacks_container(destination) or not is_there:
-                return None
-            return self._described(destination, path)
+        is_there = (destination.container, path) in self.blobs
+        if self._lacks_container(destination) or not is_there:
+            return None
+        return self._described(destination, path)
 
     def _described(self, destination: DeadLetterDestination, path: str) -> WrittenBlob:
         """Return what storage knows of a blob at any time."""
@@ -113,39 +123,39 @@ class MemoryDeadLetters(Faulty):
             content_type="application/json",
         )
 
+    @request
     def list(self, destination: DeadLetterDestination, folder: str) -> Listing:
-        with self._at_work("list"):
-            if self._lacks_container(destination):
-                raise NoContainer(destination)
-            stored = {
-                path: body
-                for (container, path), body in self.blobs.items()
-                if container == destination.container and path.startswith(folder)
-            }
-            below = {path: path.removeprefix(folder).partition("/") for path in stored}
-            return Listing(
-                sorted({first for first, slash, _ in below.values() if slash}),
-                [
-                    StoredBlob(path, self._written_at[key], len(body), self.summaries.get(key))
-                    for path, body in stored.items()
-                    if not below[path][1]
-                    for key in [(destination.container, path)]
-                ],
-            )
+        if self._lacks_container(destination):
+            raise NoContainer(destination)
+        stored = {
+            path: body
+            for (container, path), body in self.blobs.items()
+            if container == destination.container and path.startswith(folder)
+        }
+        below = {path: path.removeprefix(folder).partition("/") for path in stored}
+        return Listing(
+            sorted({first for first, slash, _ in below.values() if slash}),
+            [
+                StoredBlob(path, self._written_at[key], len(body), self.summaries.get(key))
+                for path, body in stored.items()
+                if not below[path][1]
+                for key in [(destination.container, path)]
+            ],
+        )
 
+    @request
     def read(self, destination: DeadLetterDestination, path: str, most: int) -> bytes | None:
-        with self._at_work("read"):
-            if self._lacks_container(destination):
-                return None
-            body = self.blobs.get((destination.container, path))
-            return None if body is None else body[:most]
+        if self._lacks_container(destination):
+            return None
+        body = self.blobs.get((destination.container, path))
+        return None if body is None else body[:most]
 
     def _lacks_container(self, destination: DeadLetterDestination) -> bool:
         if destination.account in self.away:
             raise StorageUnreachable
         return destination.container in self.missing
 
+    @request
     def write_poison(self, path: str, body: bytes) -> None:
-        with self._at_work("write_poison"):
-            if self.poison.setdefault(path, body) != body:
-                raise StorageUnavailable
+        if self.poison.setdefault(path, body) != body:
+            raise StorageUnavailable

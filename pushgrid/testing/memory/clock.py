@@ -64,10 +64,10 @@ class Elsewhere:
 
 
 class SeededChance:
-    """Chance, the same in each run of a test; without jitter, unless a test gives some."""
+    """Chance by a seed, the same in each run; without jitter, unless a test gives some."""
 
-    def __init__(self) -> None:
-        self._ids = random.Random(0)
+    def __init__(self, seed: str = "") -> None:
+        self._ids = random.Random(seed)
         self.jitter: Callable[[], float] = lambda: 0.0
 
     def id(self) -> str:

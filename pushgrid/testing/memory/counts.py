@@ -8,8 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any
 
-from pushgrid.testing.memory.faults import Faulty
+from pushgrid.testing.memory.faults import Faulty, Seam, at_once, request
 from shared.clock import Deadline
+from shared.engine.ports import Chance
 from shared.metrics import DEFINITIONS, CountRow, Counts, Definition, Metric, Span, Sum, total_of
 from shared.subscriptions.subscription import SubscriptionKey
 
@@ -47,65 +48,64 @@ class Counted:
 class MemoryCounts(Faulty):
     """CountSink, CountReader and MetricRetention."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    port = "counts"
+
+    def __init__(self, seam: Seam = at_once, chance: Chance | None = None) -> None:
+        super().__init__(seam, chance)
         self.rows: dict[tuple[Any, ...], CountRow] = {}
         self._sums: dict[SubscriptionKey, tuple[datetime, Counts]] = {}
 
+    @request
     def write(self, rows: Sequence[CountRow]) -> None:
-        with self._at_work("write"):
-            for row in rows:
-                key = (row.start, row.span, row.topic, row.subscription, row.instance)
-                self.rows[key] = row._replace(counts=dict(row.counts))
+        for row in rows:
+            key = (row.start, row.span, row.topic, row.subscription, row.instance)
+            self.rows[key] = row._replace(counts=dict(row.counts))
 
+    @request
     def minutes(
         self, topic: str, subscription: str, since: datetime, until: datetime
     ) -> Iterator[tuple[datetime, Counts]]:
         place = (Span.MINUTE, topic.lower(), subscription.lower())
-        with self._at_work("minutes"):
-            found = [self.rows[key] for key in sorted(self.rows) if key[1:4] == place]
-        for row in found:
-            if since <= row.start < until:
-                yield row.start, row.counts
+        found = [self.rows[key] for key in sorted(self.rows) if key[1:4] == place]
+        return iter([(row.start, row.counts) for row in found if since <= row.start < until])
 
+    @request
     def hours(self, since: datetime) -> Mapping[SubscriptionKey, Counts]:
         first = since.replace(minute=0, second=0, microsecond=0)
-        with self._at_work("hours"):
-            return {
-                name: total_of(row.counts for row in rows if row.start >= first)
-                for name, rows in self._hours().items()
-                if any(row.start >= first for row in rows)
-            }
+        return {
+            name: total_of(row.counts for row in rows if row.start >= first)
+            for name, rows in self._hours().items()
+            if any(row.start >= first for row in rows)
+        }
 
+    @request
     def totals(self) -> Mapping[SubscriptionKey, Counts]:
-        with self._at_work("totals"):
-            names = {*self._hours(), *self._sums}
-            return {name: total_of(self._parts(name)) for name in names}
+        return {name: total_of(self._parts(name)) for name in self._names()}
 
+    @request
     def roll_up(self, before: datetime, forget: datetime, deadline: Deadline) -> int:
         del deadline
-        with self._at_work("roll_up"):
-            rolled_up = 0
-            for name in {*self._hours(), *self._sums}:
-                hours = [row for row in self._hours().get(name, []) if row.start < before]
-                until, known = self._sums.get(name, (before, {}))
-                if hours:
-                    last = max(row.start for row in hours)
-                    self._sums[name] = last, total_of([known, *(row.counts for row in hours)])
-                elif until < forget:
-                    del self._sums[name]
-                for row in hours:
-                    del self.rows[(row.start, row.span, *name, row.instance)]
-                rolled_up += len(hours)
-            return rolled_up
+        rolled_up = 0
+        for name in self._names():
+            hours = [row for row in self._hours().get(name, []) if row.start < before]
+            until, known = self._sums.get(name, (before, {}))
+            if hours:
+                last = max(row.start for row in hours)
+                self._sums[name] = last, total_of([known, *(row.counts for row in hours)])
+            elif until < forget:
+                del self._sums[name]
+            for row in hours:
+                del self.rows[(row.start, row.span, *name, row.instance)]
+            rolled_up += len(hours)
+        return rolled_up
 
+    @request
     def delete_before(self, day: date, deadline: Deadline) -> int:
         del deadline
-        with self._at_work("delete_before"):
-            old = [k for k in self.rows if k[1] is Span.MINUTE and k[0].date() < day]
-            for key in old:
-                del self.rows[key]
-            return len({key[0].date() for key in old})
+        old = [k for k in self.rows if k[1] is Span.MINUTE and k[0].date() < day]
+        for key in old:
+            del self.rows[key]
+        return len({key[0].date() for key in old})
 
     def _hours(self) -> dict[SubscriptionKey, list[CountRow]]:
         hours: dict[SubscriptionKey, list[CountRow]] = defaultdict(list)
@@ -113,6 +113,9 @@ class MemoryCounts(Faulty):
             if row.span is Span.HOUR:
                 hours[SubscriptionKey(row.topic, row.subscription)].append(row)
         return hours
+
+    def _names(self) -> Sequence[SubscriptionKey]:
+        return sorted({*self._hours(), *self._sums})
 
     def _parts(self, name: SubscriptionKey) -> list[Counts]:
         rows = [row.counts for row in self._hours().get(name, [])]

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import uuid
+import asyncio
 from collections import defaultdict
 from collections.abc import Container, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 
-from pushgrid.testing.memory.faults import Faulty
+from pushgrid.testing.memory.faults import Faulty, Seam, at_once, request
 from shared.clock import Clock
 from shared.engine.ports import (
     Backlog,
+    Chance,
     OffLoop,
     Peeked,
     PutResult,
@@ -33,8 +34,8 @@ class StoredMessage:
     text: str
     visible_at: datetime
     stored_at: datetime
-    identity: str = field(default_factory=lambda: uuid.uuid4().hex)
-    receipt: str = field(default_factory=lambda: uuid.uuid4().hex)
+    identity: str
+    receipt: str
     count: int = 0
 
 
@@ -45,8 +46,16 @@ class MemoryQueues(Faulty):
     Messages hide for whole seconds and for seven days at most, unless *traits* say for ever.
     """
 
-    def __init__(self, clock: Clock, traits: StoreTraits) -> None:
-        super().__init__()
+    port = "queues"
+
+    def __init__(
+        self,
+        clock: Clock,
+        traits: StoreTraits,
+        seam: Seam = at_once,
+        chance: Chance | None = None,
+    ) -> None:
+        super().__init__(seam, chance)
         self._traits = traits
         self._clock = clock
         self.stored: defaultdict[Queue, list[StoredMessage]] = defaultdict(list)
@@ -77,80 +86,71 @@ class MemoryQueues(Faulty):
         ]
         return min(stored, key=lambda pair: pair[1].visible_at, default=None)
 
+    @request
     def put(self, queue: Queue, text: str, visible_in: timedelta = timedelta()) -> Receipt:
-        with self._at_work("put"):
-            if len(text.encode()) > self._traits.message_size + FOR_HEADERS:
-                raise Unstorable
-            message = StoredMessage(text, self._in(visible_in), self._clock.now())
-            self.stored[queue].append(message)
-            self.made.add(queue)
-            return Receipt(message.identity, message.receipt)
+        if len(text.encode()) > self._traits.message_size + FOR_HEADERS:
+            raise Unstorable
+        message = StoredMessage(
+            text, self._in(visible_in), self._clock.now(), self._chance.id(), self._chance.id()
+        )
+        self.stored[queue].append(message)
+        self.made.add(queue)
+        return Receipt(message.identity, message.receipt)
 
-    def put_all(
-        self, queue: Queue, texts: Sequence[str], visible_in: timedelta = timedelta()
-    ) -> Sequence[PutResult]:
-        puts: list[PutResult] = []
-        for text in texts:
-            try:
-                puts.append(self.put(queue, text, visible_in))
-            except StorageUnavailable as error:
-                puts.append(error)
-        return puts
-
+    @request
     def take_back(self, queue: Queue, receipt: Receipt) -> bool:
-        with self._at_work("take_back"):
-            if held := self._held(queue, receipt):
-                self.stored[queue].remove(held)
-            return held is not None
+        if held := self._held(queue, receipt):
+            self.stored[queue].remove(held)
+        return held is not None
 
+    @request
     def replace(
         self, queue: Queue, receipt: Receipt, text: str, visible_in: timedelta
     ) -> Receipt | None:
-        with self._at_work("replace"):
-            if (held := self._held(queue, receipt)) is None:
-                return None
-            held.text = text
-            self._hide(held, visible_in)
-            return Receipt(held.identity, held.receipt)
+        if (held := self._held(queue, receipt)) is None:
+            return None
+        held.text = text
+        self._hide(held, visible_in)
+        return Receipt(held.identity, held.receipt)
 
+    @request
     def receive(self, queue: Queue, hidden_for: timedelta) -> Sequence[Received]:
-        with self._at_work("receive"):
-            now = self._clock.now()
-            visible = [message for message in self.stored[queue] if message.visible_at <= now][:32]
-            for message in visible:
-                self._hide(message, max(hidden_for, timedelta(seconds=1)))
-                message.count += 1
-            return [
-                Received(
-                    text=message.text,
-                    receipt=Receipt(message.identity, message.receipt),
-                    count=message.count,
-                )
-                for message in visible
-            ]
+        now = self._clock.now()
+        visible = [message for message in self.stored[queue] if message.visible_at <= now][:32]
+        for message in visible:
+            self._hide(message, max(hidden_for, timedelta(seconds=1)))
+            message.count += 1
+        return [
+            Received(
+                text=message.text,
+                receipt=Receipt(message.identity, message.receipt),
+                count=message.count,
+            )
+            for message in visible
+        ]
 
+    @request
     def delete(self, queue: Queue, message: Received) -> None:
-        with self._at_work("delete"):
-            if held := self._held(queue, message.receipt):
-                self.stored[queue].remove(held)
+        if held := self._held(queue, message.receipt):
+            self.stored[queue].remove(held)
 
+    @request
     def hide(self, queue: Queue, message: Received, visible_in: timedelta) -> None:
-        with self._at_work("hide"):
-            if held := self._held(queue, message.receipt):
-                self._hide(held, visible_in)
+        if held := self._held(queue, message.receipt):
+            self._hide(held, visible_in)
 
+    @request
     def peek(self, queue: Queue) -> Backlog | None:
-        with self._at_work("peek"):
-            if queue not in self.made:
-                return None
-            now = self._clock.now()
-            visible = [each for each in self.stored[queue] if each.visible_at <= now][:32]
-            peeked = [Peeked(each.text, each.stored_at) for each in visible]
-            return Backlog(len(self.stored[queue]), peeked)
+        if queue not in self.made:
+            return None
+        now = self._clock.now()
+        visible = [each for each in self.stored[queue] if each.visible_at <= now][:32]
+        peeked = [Peeked(each.text, each.stored_at) for each in visible]
+        return Backlog(len(self.stored[queue]), peeked)
 
+    @request
     def make(self, queue: Queue) -> None:
-        with self._at_work("make"):
-            self.made.add(queue)
+        self.made.add(queue)
 
     def _held(self, queue: Queue, receipt: Receipt) -> StoredMessage | None:
         stored = self.stored[queue]
@@ -158,7 +158,7 @@ class MemoryQueues(Faulty):
 
     def _hide(self, message: StoredMessage, wait: timedelta) -> None:
         message.visible_at = self._in(wait)
-        message.receipt = uuid.uuid4().hex
+        message.receipt = self._chance.id()
 
     def _in(self, wait: timedelta) -> datetime:
         if self._traits.hiding:
@@ -180,7 +180,13 @@ class MemorySender:
     async def put_all(
         self, queue: Queue, texts: Sequence[str], visible_in: timedelta = timedelta()
     ) -> Sequence[PutResult]:
-        return await self._run(partial(self._sender.put_all, queue, texts, visible_in))
+        puts: list[PutResult] = []
+        requests = (self.put(queue, text, visible_in) for text in texts)
+        for ended in await asyncio.gather(*requests, return_exceptions=True):
+            if isinstance(ended, BaseException) and not isinstance(ended, StorageUnavailable):
+                raise ended
+            puts.append(ended)
+        return puts
 
     async def take_back(self, queue: Queue, receipt: Receipt) -> bool:
         return await self._run(partial(self._sender.take_back, queue, receipt))

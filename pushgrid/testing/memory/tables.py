@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any
 
-from pushgrid.testing.memory.faults import Faulty
+from pushgrid.testing.memory.faults import Faulty, Seam, at_once, request
 from shared.clip import clip
 from shared.clock import Deadline
 from shared.delivery.attempt_record import AttemptRecord
-from shared.engine.ports import ALL_ATTEMPTS, AttemptChoice, Resource, Table
+from shared.engine.ports import ALL_ATTEMPTS, AttemptChoice, Chance, Resource, Table
 from shared.errors import Conflict, InvalidDocument
 
 MAX_DOCUMENT = 500_000  # characters, about as many as a row can have
@@ -21,31 +20,33 @@ MAX_DOCUMENT = 500_000  # characters, about as many as a row can have
 class MemoryResources(Faulty):
     """ResourceStore."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    port = "documents"
+
+    def __init__(self, seam: Seam = at_once, chance: Chance | None = None) -> None:
+        super().__init__(seam, chance)
         self._rows: dict[tuple[Table, str, str], Resource] = {}
 
+    @request
     def get(self, table: Table, partition: str, name: str) -> Resource | None:
-        with self._at_work("get"):
-            return self._rows.get((table, partition.lower(), name.lower()))
+        return self._rows.get((table, partition.lower(), name.lower()))
 
+    @request
     def put(
         self, table: Table, partition: str, name: str, document: Mapping[str, Any], etag: str | None
     ) -> Resource:
         if set(partition + name) & set("/\\#?\0"):
             raise ValueError(f"'{partition}' and '{name}' can't be keys of a table")
         key = (table, partition.lower(), name.lower())
-        with self._at_work("put"):
-            there = self._rows.get(key)
-            if (there and there.etag) != etag:
-                if there and there.document == json.loads(json.dumps(document)):
-                    return there
-                raise Conflict
-            text = json.dumps(document)
-            if len(text) > MAX_DOCUMENT:
-                raise InvalidDocument
-            # A copy: nobody changes what is stored from outside.
-            return self._keep(key, json.loads(text))
+        there = self._rows.get(key)
+        if (there and there.etag) != etag:
+            if there and there.document == json.loads(json.dumps(document)):
+                return there
+            raise Conflict
+        text = json.dumps(document)
+        if len(text) > MAX_DOCUMENT:
+            raise InvalidDocument
+        # A copy: nobody changes what is stored from outside.
+        return self._keep(key, json.loads(text))
 
     def damage(self, table: Table, partition: str, name: str, document: object = None) -> None:
         """Write over a row from outside; what is no JSON object leaves it without a document."""
@@ -56,35 +57,37 @@ class MemoryResources(Faulty):
         self._rows[key] = Resource(
             name=key[2],
             document=document if isinstance(document, dict) else {},
-            etag=uuid.uuid4().hex,
+            etag=self._chance.id(),
             fault=fault,
         )
         return self._rows[key]
 
+    @request
     def delete(self, table: Table, partition: str, name: str, etag: str | None = None) -> bool:
         key = (table, partition.lower(), name.lower())
-        with self._at_work("delete"):
-            there = self._rows.get(key)
-            if there is None or etag not in (None, there.etag):
-                return False
-            del self._rows[key]
-            return True
+        there = self._rows.get(key)
+        if there is None or etag not in (None, there.etag):
+            return False
+        del self._rows[key]
+        return True
 
+    @request
     def list(self, table: Table, partition: str) -> Sequence[Resource]:
-        with self._at_work("list"):
-            keys = sorted(key for key in self._rows if key[:2] == (table, partition.lower()))
-            return [self._rows[key] for key in keys]
+        keys = sorted(key for key in self._rows if key[:2] == (table, partition.lower()))
+        return [self._rows[key] for key in keys]
 
+    @request
     def list_all(self, table: Table) -> Sequence[Resource]:
-        with self._at_work("list_all"):
-            return [self._rows[key] for key in sorted(self._rows) if key[0] is table]
+        return [self._rows[key] for key in sorted(self._rows) if key[0] is table]
 
 
 class MemoryAttempts(Faulty):
     """AttemptLog, and the reading of it."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    port = "attempts"
+
+    def __init__(self, seam: Seam = at_once, chance: Chance | None = None) -> None:
+        super().__init__(seam, chance)
         self.writes: list[int] = []  # how many records each write had
         self._rows: dict[tuple[Any, ...], AttemptRecord] = {}
 
@@ -93,22 +96,23 @@ class MemoryAttempts(Faulty):
         """Return what is stored, by event and attempt."""
         return [self._rows[key] for key in sorted(self._rows)]
 
+    @request
     def write(self, records: Sequence[AttemptRecord]) -> None:
-        with self._at_work("write"):
-            self.writes.append(len(records))
-            for each in records:
-                hour = each.published_at.replace(minute=0, second=0, microsecond=0)
-                key = (hour, each.system_id, each.number, each.outcome is None)
-                self._rows[(each.topic.lower(), each.subscription.lower(), *key)] = each.clipped
+        self.writes.append(len(records))
+        for each in records:
+            hour = each.published_at.replace(minute=0, second=0, microsecond=0)
+            key = (hour, each.system_id, each.number, each.outcome is None)
+            self._rows[(each.topic.lower(), each.subscription.lower(), *key)] = each.clipped
 
+    @request
     def delete_before(self, day: date, deadline: Deadline) -> int:
         del deadline
-        with self._at_work("delete_before"):
-            old = {key: key[2].date() for key in self._rows if key[2].date() < day}
-            for key in old:
-                del self._rows[key]
-            return len(set(old.values()))
+        old = {key: key[2].date() for key in self._rows if key[2].date() < day}
+        for key in old:
+            del self._rows[key]
+        return len(set(old.values()))
 
+    @request
     def read(
         self,
         topic: str,
@@ -123,6 +127,7 @@ class MemoryAttempts(Faulty):
             for key in sorted(self._rows)
             if key[:2] == (topic.lower(), subscription.lower()) and key[2] >= first
         ]
+        days: list[Sequence[AttemptRecord]] = []
         for day in sorted({key[2].date() for key in keys}, reverse=True):
             found = [self._rows[key] for key in keys if key[2].date() == day]
             if wanted := [
@@ -132,4 +137,5 @@ class MemoryAttempts(Faulty):
                 and (chosen.since is None or each.at >= chosen.since)
                 and chosen.replay_of in {None, each.replay_of}
             ]:
-                yield wanted
+                days.append(wanted)
+        return iter(days)

@@ -11,7 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pushgrid.testing.memory import START, Counted, FakeClock, MemoryPayloads, MemorySender
+from pushgrid.testing.memory import (
+    START,
+    Counted,
+    DrivenLoop,
+    FakeClock,
+    MemoryPayloads,
+    MemorySender,
+)
 from shared.delivery.messages.publication import Publication
 from shared.engine.keeping.payload_texts import texts_of
 from shared.engine.ports import OffLoop, Queue
@@ -29,7 +36,7 @@ from tests.functional.publishing.publications import (
     unreported,
 )
 from tests.unit.delivery.messages.wire import read_parts
-from tests.without_loop import at_once, finished
+from tests.without_loop import at_once
 
 T = TypeVar("T")
 
@@ -51,7 +58,7 @@ def run(
         off_loop=off_loop,
         report=report,
     )
-    return finished(commit.run(publications))
+    return DrivenLoop(FakeClock()).run(commit.run(publications))
 
 
 def test_requests_share_a_payload_blob_which_is_kept_for_the_longest() -> None:
