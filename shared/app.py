@@ -11,8 +11,9 @@ import asyncio
 import base64
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
+from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from shared.clock import ClockNote
 from shared.once import once
@@ -23,6 +24,7 @@ from shared.tasks import Tasks
 if TYPE_CHECKING:
     from shared.delivery.messages.message import ReplayStep
     from shared.delivery.pace import Limit
+    from shared.engine.caching.buffered_metrics import BufferedMetrics
     from shared.engine.caching.health_table import TableHealth
     from shared.engine.caching.resource_cache import InvalidatingStore
     from shared.engine.delivering.attempt_recorder import AttemptHistory
@@ -91,6 +93,9 @@ POOLS = {
     "topics": 16,
 }
 
+COUNTS_WRITTEN_EVERY = timedelta(seconds=10)  # at most: what is written has changed
+PREPARED_AGAIN_AFTER = timedelta(minutes=1)  # storage has failed
+
 V = TypeVar("V")
 
 
@@ -137,12 +142,29 @@ class Outbound(Protocol):
         """Let no request wait for a connection any more."""
 
 
+class BackgroundWork(NamedTuple):
+    """
+    What an app does by itself.
+
+    *call*, which may wait, is made at once, and *period* after each end, until it returns ``True``.
+    """
+
+    name: str
+    period: timedelta
+    call: Callable[[], bool]
+
+    def run(self, sleep: Callable[[float], object]) -> None:
+        """Do it on the calling thread; *sleep* takes seconds."""
+        while not self.call():
+            sleep(self.period.total_seconds())
+
+
 class App:
     """
     All use cases of a process, on its *settings* and what else it hands over.
 
     *store* and *outbound* are made at the first need: the console needs neither. *clock* tells its
-    jumps.
+    jumps. Whoever runs the app decides on what its `background` runs.
     """
 
     health_kept = 3.0  # seconds for which an answer of health serves: it is public
@@ -179,6 +201,22 @@ class App:
         """Store what is in memory, on the event loop, once nothing runs any more."""
         for each in self._at_end:
             await each()
+
+    @property
+    def background(self) -> Sequence[BackgroundWork]:
+        return (
+            BackgroundWork("counts", COUNTS_WRITTEN_EVERY, self._write_counts),
+            BackgroundWork("preparation", PREPARED_AGAIN_AFTER, self._prepare),
+        )
+
+    def leftovers(self) -> list[str]:
+        """
+        Name what has not ended: tasks, messages in hand, what is in lines or uses the budget.
+
+        On the event loop, or where it does not run.
+        """
+        deliver: Deliver | None = vars(self).get("deliver")  # nothing is composed for it
+        return [*self._tasks.leftovers(), *(deliver.leftovers() if deliver else ())]
 
     async def blob_changed(self, blob: WrittenBlob) -> None:
         """Publish what another program did to a blob of the app's own account."""
@@ -235,14 +273,8 @@ class App:
 
     @once
     def metrics(self) -> Metrics:
-        from shared.engine.caching.buffered_metrics import BufferedMetrics
-
-        recorder = BufferedMetrics(
-            self.store.counts, self._clock, self._threads, instance=self._chance.id()
-        )
-        recorder.start()
-        self._at_end.append(partial(self._pool("last counts"), recorder.flush))
-        return recorder
+        self._at_end.append(partial(self._pool("last counts"), self._buffered_metrics.flush))
+        return self._buffered_metrics
 
     @once
     def clock_records(self) -> ClockRecords:
@@ -428,7 +460,6 @@ class App:
             queues=self.store.traits.queues,
             state=self.store.documents,
             clock=self._clock,
-            sleep=self._threads.sleep,
         )
 
     @once
@@ -668,6 +699,27 @@ class App:
         )
 
     # ── Parts of the above ──
+
+    @once
+    def _buffered_metrics(self) -> BufferedMetrics:
+        from shared.engine.caching.buffered_metrics import BufferedMetrics
+
+        return BufferedMetrics(
+            self.store.counts,
+            self._clock,
+            self._threads,
+            instance=self._chance.id(),
+            every=COUNTS_WRITTEN_EVERY,
+        )
+
+    def _prepare(self) -> bool:
+        return self.preparation.run()
+
+    def _write_counts(self) -> bool:
+        counts: BufferedMetrics | None = vars(self).get("_buffered_metrics")
+        if counts:  # something may have been counted
+            counts.flush_if_due()
+        return False
 
     def _try_to_begin(self, work: Callable[[], object]) -> None:
         """Begin work on a thread of its own; it is not done if there is none."""

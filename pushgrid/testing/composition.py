@@ -17,7 +17,7 @@ from pushgrid.testing.memory import (
     SeededChance,
     off_loop,
 )
-from shared.app import App
+from shared.app import App, BackgroundWork
 from shared.delivery.pace import Limit
 from shared.engine.delivering.budget import PUSHES
 from shared.engine.delivering.deliver import Deliver
@@ -104,6 +104,11 @@ class InMemoryApp(App):
         self.metrics: Counted = Counted()
         self.requeue = replace(self.requeue, sleep=self._sleep)
 
+    def begin_background(self) -> None:
+        """Begin what the app does by itself: it goes on as time passes."""
+        for work in self.background:
+            self.loop.create_task(_go_on(work))
+
     def new_process(self, parts: PartJudge | None = None, limit: Limit | None = None) -> Deliver:
         """Return the delivering of a process that knows nothing yet."""
         parts = parts or self.deliver.parts
@@ -132,3 +137,10 @@ class InMemoryApp(App):
     async def _sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
         await asyncio.sleep(seconds)
+
+
+async def _go_on(work: BackgroundWork) -> None:
+    is_done = False
+    while not is_done:
+        is_done = await off_loop(work.call)
+        await asyncio.sleep(work.period.total_seconds())

@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -110,7 +111,7 @@ class FunctionApp:
         """Prepare storage in the background, once, unless the settings are wrong."""
         if self.settings_fault is None and self._is_first("preparation"):
             with suppress(RuntimeError):  # There is no thread: the next process does it.
-                self.threads.begin(self._prepare)
+                self._begin("preparation")
 
     @once
     def settings(self) -> Settings:
@@ -137,6 +138,7 @@ class FunctionApp:
             threads=self.threads,
             chance=self.chance,
         )
+        self._begin("counts", app)
         local_host.at_stop(app.stop)
         local_host.at_end(app.end)
         return app
@@ -202,8 +204,16 @@ class FunctionApp:
             telemetry.error("settings.invalid", detail=each.message)
         return fault
 
-    def _prepare(self) -> None:
-        self.app.preparation.run()
+    def _begin(self, name: str, app: App | None = None) -> None:
+        """
+        Begin background work of the app on a thread of its own.
+
+        Raises:
+            RuntimeError: no thread can be had.
+        """
+        works = (app or self.app).background
+        work = next(each for each in works if each.name == name)
+        self.threads.begin(partial(work.run, self.threads.sleep))
 
     def _log_doubtful_settings(self) -> None:
         """Do so once, during an invocation: the host drops lines of functions that are loaded."""

@@ -41,8 +41,7 @@ SECOND = timedelta(seconds=1)
 
 def is_idle(budget: Budget) -> bool:
     """Tell whether nothing is under way, unpacked or waits for a push."""
-    taken = (*budget._under_way.values(), *budget._unpacked.values())
-    return not any(taken) and not budget._waiting
+    return not list(budget.leftovers())
 
 
 def known(endpoints: Endpoints) -> Collection[Endpoint]:

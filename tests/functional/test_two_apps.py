@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
 from datetime import timedelta
+from typing import cast
 
 from pushgrid.testing.composition import InMemoryApp
-from pushgrid.testing.memory import ScriptedPusher, answered
-from shared.engine.ports import Queue
-from shared.metrics import Metric
+from pushgrid.testing.memory import HeldPusher, ScriptedPusher, answered
+from shared.engine.ports import Queue, Table
+from shared.metrics import Metric, Series
+from shared.subscriptions.subscription import SubscriptionKey
+from shared.telemetry import LogLine, lines_to
 from tests.functional.manage.arm_api import CRM, ORDERS, URL, ArmApi, hook
 from tests.functional.publish_requests import event, publish_request
 
@@ -19,7 +24,8 @@ def test_what_one_app_publishes_another_delivers_and_a_third_repeats() -> None:
     key = api.json("POST", f"{ORDERS}/listKeys")["key1"]
     pushers = [ScriptedPusher(api.clock) for _ in range(3)]
     publishing, failing, repeating = (
-        InMemoryApp(pusher, api.clock, api.storage) for pusher in pushers
+        InMemoryApp(pusher, api.clock, api.storage, f"app-{number}")
+        for number, pusher in enumerate(pushers)
     )
     pushers[1].script(URL, answered(500))
 
@@ -40,3 +46,100 @@ def test_what_one_app_publishes_another_delivers_and_a_third_repeats() -> None:
         (Metric.DELIVERY_SUCCESS, [0, 0, 1]),
     ):
         assert [sum(app.metrics.of(metric).values()) for app in apps] == counted
+
+
+def two_apps(api: ArmApi) -> tuple[InMemoryApp, InMemoryApp, str]:
+    """Return two apps on one store, and a topic's key; its subscription's events are pushed."""
+    api.json("PUT", ORDERS, {"location": "x"}, status=201)
+    api.json("PUT", CRM, hook(), status=201)
+    key = api.json("POST", f"{ORDERS}/listKeys")["key1"]
+    one, two = (
+        InMemoryApp(ScriptedPusher(api.clock), api.clock, api.storage, name)
+        for name in ("one", "two")
+    )
+    return one, two, key
+
+
+def publish(app: InMemoryApp, key: str, number: int) -> None:
+    answer = app.loop.run(app.publish.run(publish_request(event(number), aeg_sas_key=key)))
+    assert answer.status == 200
+
+
+def test_each_app_has_its_own_log_also_of_what_it_does_later_and_beside() -> None:
+    """Each line of a push, of rows that are lost, and of a jump goes where its app's lines go."""
+    api = ArmApi()
+    one, two, key = two_apps(api)
+    lines: dict[InMemoryApp, list[LogLine]] = {one: [], two: []}
+    for app, event_number in ((one, 1), (two, 2)):
+        cast("ScriptedPusher", app.pusher).script(URL, answered(500))
+        app.attempts.fail_next("write")
+        with lines_to(lines[app].append):
+            publish(app, key, event_number)
+            (message,) = app.queues.texts(Queue.DELIVERIES)
+            app.work(message)
+        app.queues.stored[Queue.DELIVERIES].clear()
+    api.clock.jump(timedelta(hours=1))
+    with lines_to(lines[two].append):
+        two.resources.list_all(Table.TOPICS)  # an answer of storage, by which the jump is seen
+
+    told = {app: [line.event for line in lines[app]] for app in lines}
+    assert told[one] == ["event.published", "delivery.attempted", "delivery.run", "attempts.lost"]
+    assert told[two] == [*told[one], "clock.jumped"]
+
+
+def test_each_app_writes_its_own_counts_as_time_passes() -> None:
+    api = ArmApi()
+    one, two, key = two_apps(api)
+    for app in (one, two):
+        del app.metrics  # those of the fixture stay in memory
+        app.begin_background()
+    publish(one, key, 1)
+    publish(two, key, 2)
+    publish(two, key, 3)
+    for app in (one, two):
+        app.loop.advance(timedelta(minutes=1))
+
+    asked = {row.instance for row in api.counts.rows.values()}
+    totals = api.counts.totals()[SubscriptionKey("orders", "crm")]
+    assert len(asked) == 2
+    assert totals[Series(Metric.MATCHED)].total == 3
+
+
+def test_what_is_left_of_an_app_is_named_until_it_has_ended() -> None:
+    api = ArmApi()
+    one, two, key = two_apps(api)
+    at_rest = one.leftovers()
+    held = HeldPusher(one.pusher)
+    held.hold(URL)
+    one.push = replace(one.push, pusher=held)
+    budget = one.deliver.endpoints.budget
+    publish(one, key, 1)
+    (message,) = one.queues.texts(Queue.DELIVERIES)
+
+    most, budget.pushes = budget.pushes, 0
+    delivering = one.loop.create_task(one.deliver.run(message.encode(), Queue.DELIVERIES))
+    one.loop.settle()
+    waiting = one.leftovers()
+    budget.pushes = most
+    one.loop.call_soon(budget.next_waiting)
+    one.loop.settle()
+    under_way = one.leftovers()
+    held.let_go()
+    one.loop.run(asyncio.wait_for(delivering, 60))
+
+    events = waiting[2]
+    assert events.startswith("budget: bytes of events ")
+    assert waiting == [
+        "queue deliveries: messages in hand 1",
+        "line orders/crm: deliveries 1, pushes 0",
+        events,
+        "budget: orders/crm waits for a push",
+    ]
+    assert under_way == [
+        "task Endpoint._push",
+        "queue deliveries: messages in hand 1",
+        "line orders/crm: deliveries 1, pushes 1",
+        "budget: pushes 1",
+        events,
+    ]
+    assert at_rest == one.leftovers() == two.leftovers() == []

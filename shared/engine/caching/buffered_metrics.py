@@ -1,4 +1,4 @@
-"""Counts in memory, by the minute, and writes the counts in the background."""
+"""Counts in memory, by the minute, until the counts are written."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from shared.engine.ports import CountSink, Threads
 from shared.errors import StorageUnavailable
 from shared.metrics import CountRow, Metric, Series, Span, Sum, add
 
-EVERY = timedelta(seconds=10)  # at most: nothing is written while nothing is counted
-LATEST = timedelta(minutes=1)  # between the beginnings of two writes, if one takes 50 s or less
+LATEST = 60.0  # seconds between the beginnings of two writes, if one takes 50 s or less
 SHARE = 20  # times as long as writing took: it keeps the event loop from the interpreter
 TRIED_FOR = timedelta(hours=1)  # after a row's time, while storage fails
 MAX_SERIES = 50_000  # in memory between two writes
@@ -34,15 +33,20 @@ class _RowKey(NamedTuple):
 
 class BufferedMetrics:
     """
-    Metrics: `count` adds to a dictionary; a thread of its own writes the rows that have changed.
+    Metrics: `count` adds to a dictionary; `flush` writes the rows that have changed.
 
-    *instance* is unique to this process. Counts that can't be written within an hour after their
-    time are lost, and so are those beyond the limits of memory.
+    *instance* is unique to this process. `flush_if_due` is called *every* so long. Counts that
+    can't be written within an hour after their time are lost, and so are those beyond the limits
+    of memory.
     """
 
-    def __init__(self, sink: CountSink, clock: Clock, threads: Threads, instance: str) -> None:
+    def __init__(
+        self, sink: CountSink, clock: Clock, threads: Threads, instance: str, every: timedelta
+    ) -> None:
         self._sink = sink
-        self._threads = threads
+        self._monotonic = threads.monotonic
+        self._every = every.total_seconds()
+        self._ended = self._took = 0.0  # the last write, in seconds
         self._clock = clock
         self._instance = instance
         self._lock = threads.lock()
@@ -81,18 +85,14 @@ class BufferedMetrics:
             else:
                 self._is_lossy = True
 
-    def start(self) -> None:
-        """Write every few seconds from now on."""
-
-        def run() -> None:
-            took = timedelta()
-            while True:
-                self._threads.sleep(max(EVERY, min(SHARE * took, LATEST - took)).total_seconds())
-                began = self._clock.now()
-                self.flush()
-                took = self._clock.now() - began
-
-        self._threads.begin(run)
+    def flush_if_due(self) -> None:
+        """Do as `flush`, unless it would take more than its share of the time; never raises."""
+        began = self._monotonic()
+        rested = began - self._ended
+        if rested >= SHARE * self._took or rested + self._every >= LATEST - self._took:
+            self.flush()
+            self._ended = self._monotonic()
+            self._took = self._ended - began
 
     def flush(self) -> None:
         """Write the rows that have changed. Never raises; rows that can't be written are kept."""

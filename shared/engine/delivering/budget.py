@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -104,6 +104,15 @@ class Budget:
             if has_it:
                 self._unpacked[is_quick] -= size
                 self._freed.set()
+
+    def leftovers(self) -> Iterator[str]:
+        """Yield what uses it, or waits for it."""
+        if pushes := self._under_way.total():
+            yield f"budget: pushes {pushes}"
+        if unpacked := sum(self._unpacked.values()):
+            yield f"budget: bytes of events {unpacked}"
+        for endpoint in self._waiting:
+            yield f"budget: {'/'.join(endpoint.health.key)} waits for a push"
 
     def stop(self) -> None:
         """Let nothing more be pushed: the host stops."""

@@ -17,7 +17,7 @@ If the host dies, the message comes again after ten minutes, and all of it is pu
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -92,6 +92,13 @@ class Deliver:
             await self._requeue(back, places)
         finally:
             places.taken -= 1
+
+    def leftovers(self) -> Iterator[str]:
+        """Yield what has not ended: messages, lines, and what uses the budget."""
+        for queue, places in self.places.items():
+            if places.taken:
+                yield f"queue {queue}: messages in hand {places.taken}"
+        yield from self.endpoints.leftovers()
 
     async def _read(self, body: bytes) -> Sequence[MessagePart]:
         """Return what each subscription gets of a message; do at once what is no delivery."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -80,6 +80,14 @@ class Endpoints:
             return
         telemetry.error("delivery.shortage", detail=shortage.of, count=self._shortages)
         self._shortages, self._next_shortage = 0, Deadline(SHORTAGES_EVERY, loop_time)
+
+    def leftovers(self) -> Iterator[str]:
+        """Yield what is in lines or under way."""
+        for key, endpoint in self._known.items():
+            if not endpoint.is_idle:
+                open_ = sum(part.open for part in endpoint.parts)
+                yield f"line {'/'.join(key)}: deliveries {open_}, pushes {endpoint.under_way}"
+        yield from self.budget.leftovers()
 
     def stop(self) -> None:
         """Let nothing more be pushed: what waits in lines goes back at once."""

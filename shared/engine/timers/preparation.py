@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 
 from shared.clock import Clock, timestamp
 from shared.engine.ports import STATE, Queue, QueueWatch, Resource, ResourceStore, Table
 from shared.errors import UNREADABLE, Conflict, StorageUnavailable
 
-AGAIN_AFTER = timedelta(minutes=1)  # storage has failed
 _FIRST_START = "first-start"
 _ROW = (Table.TOPICS, STATE, _FIRST_START)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Preparation:
     """
     Records the deployment's first start and makes all queues, beside a first run or request.
@@ -30,29 +29,24 @@ class Preparation:
     queues: Sequence[Queue]
     state: ResourceStore
     clock: Clock
-    sleep: Callable[[float], object]  # takes seconds
+    _left: Sequence[Callable[[], object]] | None = None  # ``None``: that is not read yet
 
-    def run(self) -> None:
-        """Do what is to be done; what fails, which the adapters log, is tried again each minute."""
-        left = self._steps()
-        while left := [each for each in left if not _succeeds(each)]:
-            self._wait()
+    def run(self) -> bool:
+        """Do what is left; tell whether that was all. What fails stays, and the adapters log it."""
+        with suppress(StorageUnavailable):
+            left = self._steps() if self._left is None else self._left
+            self._left = [each for each in left if not _succeeds(each)]
+        return self._left is not None and not self._left
 
     def _steps(self) -> Sequence[Callable[[], object]]:
-        while True:
-            with suppress(StorageUnavailable):
-                if self.state.get(*_ROW) is not None:
-                    return ()
-                makes = [partial(self.watch.make, queue) for queue in self.queues]
-                return (self._record_first_start, *makes)
-            self._wait()
+        if self.state.get(*_ROW) is not None:
+            return ()
+        makes = [partial(self.watch.make, queue) for queue in self.queues]
+        return (self._record_first_start, *makes)
 
     def _record_first_start(self) -> None:
         with suppress(Conflict):  # Another process was first.
             self.state.put(*_ROW, {"at": timestamp(self.clock.now())}, None)
-
-    def _wait(self) -> None:
-        self.sleep(AGAIN_AFTER.total_seconds())
 
 
 def _succeeds(step: Callable[[], object]) -> bool:

@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from pushgrid.testing.composition import InMemoryApp
 from pushgrid.testing.memory import START
 from shared.clock import timestamp
 from shared.engine.ports import STATE, Queue, Table
-from shared.engine.timers.preparation import AGAIN_AFTER, first_start
+from shared.engine.timers.preparation import first_start
 from shared.errors import StorageUnavailable
 from tests.functional.deployment import MINUTE, Deployment
 
@@ -20,16 +21,24 @@ def began_at(app: Deployment) -> str:
 
 
 def test_the_first_process_makes_all_queues_and_records_the_start(app: Deployment) -> None:
-    app.preparation.run()
+    assert app.preparation.run()
     made = set(app.queues.made)
     app.clock.advance(MINUTE)
-    app.queues.fail_next("make")  # a further call
-    app.resources.fail_next("put")
-    app.preparation.run()
+    another = InMemoryApp(app.pusher, app.clock, app.stored, "another")
+    another.queues.fail_next("make")  # a further call
+    another.resources.fail_next("put")
+
+    assert another.preparation.run()
 
     assert made == set(Queue)
     assert began_at(app) == timestamp(START)
     assert app.clock.now() == START + MINUTE
+
+
+def prepare(app: Deployment, times: int = 9) -> None:
+    """Do what the app does by itself, for so many minutes."""
+    app.begin_background()
+    app.loop.advance(times * MINUTE)
 
 
 @pytest.mark.parametrize(
@@ -41,34 +50,35 @@ def test_while_storage_fails_it_tries_again_each_minute(
 ) -> None:
     (app.queues if method == "make" else app.resources).fail_next(method, 2, after=stored)
 
-    app.preparation.run()
+    prepare(app)
 
     assert app.queues.made == set(Queue)
-    assert began_at(app) == timestamp(START + began * AGAIN_AFTER)
+    assert began_at(app) == timestamp(START + began * MINUTE)
 
 
 def test_a_queue_that_can_not_be_made_keeps_neither_the_others_nor_the_start(
     app: Deployment,
 ) -> None:
-    seen: list[tuple[set[Queue], str]] = []
     app.queues.fail_next("make", 1)
-    waiting = replace(
-        app.preparation, sleep=lambda _: seen.append((set(app.queues.made), began_at(app)))
-    )
 
-    waiting.run()
+    is_done = app.preparation.run()
+    made = set(app.queues.made)
 
-    assert seen == [({*Queue} - {next(iter(Queue))}, timestamp(START))]
+    assert (made, is_done) == ({*Queue} - {next(iter(Queue))}, False)
+    assert began_at(app) == timestamp(START)
+    assert app.preparation.run()
     assert app.queues.made == set(Queue)
 
 
 def test_the_first_of_two_processes_that_start_together_records_the_start(
     app: Deployment,
 ) -> None:
+    another = replace(app.preparation)
+
     def other() -> None:
         app.resources.answered = lambda: None
         app.clock.advance(-MINUTE)
-        app.preparation.run()
+        another.run()
         app.clock.advance(MINUTE)
 
     app.resources.answered = other  # after the first has read that there is no row

@@ -13,14 +13,13 @@ from pushgrid.testing.memory import START, FakeClock, MemoryCounts
 from shared.adapters.threads import SystemThreads
 from shared.engine.caching import buffered_metrics
 from shared.engine.caching.buffered_metrics import TRIED_FOR, BufferedMetrics
-from shared.errors import is_shortage
 from shared.metrics import CountRow, Counts, Metric, Series, Sum, total_of
 from tests.builders import CRM
 from tests.functional.deployment import Logged
-from tests.unit.adapters.threads.test_thread_pool import no_more_threads
 
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
+EVERY = timedelta(seconds=10)
 DELIVERED = Series(Metric.DELIVERY_SUCCESS)
 DROPPED = Series(Metric.DROPPED, (("DropReason", "x"),))
 
@@ -56,7 +55,7 @@ def sink() -> Counting:
 
 @pytest.fixture
 def recorder(sink: Counting, clock: FakeClock) -> BufferedMetrics:
-    return BufferedMetrics(sink, clock, SystemThreads(), "me")
+    return BufferedMetrics(sink, clock, SystemThreads(clock.monotonic), "me", EVERY)
 
 
 def deliver(recorder: BufferedMetrics, events: int = 1, name: str = "crm") -> None:
@@ -107,7 +106,7 @@ def test_a_minute_is_overwritten_by_its_running_total(
 
 def test_processes_do_not_overwrite_each_other(sink: Counting, clock: FakeClock) -> None:
     for instance in "ab":
-        recorder = BufferedMetrics(sink, clock, SystemThreads(), instance)
+        recorder = BufferedMetrics(sink, clock, SystemThreads(), instance, EVERY)
         deliver(recorder)
         recorder.flush()
 
@@ -239,49 +238,33 @@ def test_threads_count_side_by_side(recorder: BufferedMetrics, sink: Counting) -
     assert sink.total() == 8000
 
 
-def test_without_a_thread_it_is_not_started_and_may_be_again(
-    recorder: BufferedMetrics, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Else this process would count for ever, and write nothing."""
-    waits = threading.Event()
-
-    def sleep(_: float) -> None:
-        waits.set()
-        threading.Semaphore(0).acquire()
-
-    monkeypatch.setattr(recorder._threads, "sleep", sleep)
-    with no_more_threads(), pytest.raises(RuntimeError) as raised:
-        recorder.start()
-    assert is_shortage(raised.value)
-    assert not waits.is_set()
-
-    recorder.start()
-
-    assert waits.wait(30)
-
-
-@pytest.mark.parametrize(("takes", "waits"), [(0, 10), (1, 20), (15, 45), (70, 10)])
+@pytest.mark.parametrize(("takes", "waits"), [(0, 10), (1, 20), (15, 40), (70, 10)])
 def test_writing_takes_a_twentieth_of_the_time_at_most_and_begins_once_a_minute_at_least(
-    clock: FakeClock, sink: Counting, takes: int, waits: int, monkeypatch: pytest.MonkeyPatch
+    recorder: BufferedMetrics, sink: Counting, clock: FakeClock, takes: int, waits: int
 ) -> None:
-    waited: list[float] = []
-    ended = threading.Event()
+    written: list[timedelta] = []
 
     def write(_: Sequence[CountRow]) -> None:
+        written.append(clock.now() - START)
         clock.advance(timedelta(seconds=takes))
 
-    def sleep(seconds: float) -> None:
-        waited.append(seconds)
-        if len(waited) == 2:
-            ended.set()
-            threading.Semaphore(0).acquire()
-
     sink.write = write  # type: ignore[method-assign, assignment]
-    threads = SystemThreads()
-    monkeypatch.setattr(threads, "sleep", sleep)
-    recorder = BufferedMetrics(sink, clock, threads, "me")
-    deliver(recorder)
-    recorder.start()
+    for _ in range(12):
+        deliver(recorder)
+        recorder.flush_if_due()
+        clock.advance(EVERY)
 
-    assert ended.wait(30)
-    assert waited == [10, waits]
+    assert written[1] - written[0] == timedelta(seconds=takes + waits)
+
+
+def test_a_jump_delays_no_write(recorder: BufferedMetrics, sink: Counting) -> None:
+    """Nor does it bring one forward: the rest between writes is not by the wall clock."""
+    clock = FakeClock()
+    recorder = BufferedMetrics(sink, clock, SystemThreads(clock.monotonic), "me", EVERY)
+    for _ in range(2):
+        deliver(recorder)
+        recorder.flush_if_due()
+        clock.jump(-HOUR)
+        clock.advance(EVERY)
+
+    assert sink.writes == [3, 3]

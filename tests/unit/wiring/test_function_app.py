@@ -6,19 +6,28 @@ import asyncio
 import json
 import re
 import sys
+import threading
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from pathlib import Path
+from queue import SimpleQueue
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 from unittest.mock import Mock
 
 import pytest
 
+from pushgrid.testing.memory import FakeClock, MemoryStore
+from shared.adapters.azure_storage.store import AzureStore
 from shared.adapters.azure_storage.traits import AZURE_STORAGE
 from shared.engine.delivering.push import Push
 from shared.engine.ports import Queue
+from shared.errors import is_shortage
+from shared.metrics import Metric
 from shared.wiring import local_host
 from shared.wiring.function_app import FunctionApp
+from tests.unit.adapters.threads.test_thread_pool import PATIENCE, no_more_threads
+from tests.without_loop import at_once
 
 
 @pytest.fixture(autouse=True)
@@ -85,6 +94,46 @@ def test_at_the_end_of_the_local_host_counts_are_stored(monkeypatch: pytest.Monk
     asyncio.run(end())
 
     flushed.assert_called_once()
+
+
+def test_counts_are_written_in_the_background_every_ten_seconds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """At the first use of the app without a thread it is not composed; else none were written."""
+    slept: SimpleQueue[float] = SimpleQueue()
+    goes_on = threading.Semaphore(0)
+
+    def sleep(seconds: float) -> None:
+        slept.put(seconds)
+        goes_on.acquire()
+
+    function_app, stored = FunctionApp(), MemoryStore(FakeClock(), at_once)
+    function_app.store = cast("AzureStore", stored)
+    monkeypatch.setattr(function_app.threads, "sleep", sleep)
+    monkeypatch.setattr(function_app.threads, "monotonic", FakeClock().monotonic)
+    with no_more_threads(), pytest.raises(RuntimeError) as raised:
+        function_app.app  # noqa: B018 - it is composed
+    function_app.app.metrics.count(Metric.DELIVERY_SUCCESS, "orders", "crm")
+    begun = slept.get(timeout=PATIENCE)
+    goes_on.release()
+
+    assert is_shortage(raised.value)
+    assert (begun, slept.get(timeout=PATIENCE)) == (10, 10)
+    assert len(stored.counts.rows) == 3  # a minute, an hour, the topic's sum
+
+
+def test_the_preparation_is_begun_once_with_its_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[Any] = []
+    function_app = FunctionApp()
+    function_app.app  # noqa: B018 - what it begins itself is begun
+    monkeypatch.setattr(function_app.threads, "begin", begun.append)
+
+    function_app.prepare()
+    function_app.prepare()
+
+    assert [(each.func.__self__.name, each.func.__self__.period) for each in begun] == [
+        ("preparation", timedelta(minutes=1))
+    ]
 
 
 def test_other_hosts_are_told_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
