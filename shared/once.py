@@ -14,7 +14,8 @@ class once(Generic[T]):  # noqa: N801 - a decorator
     Make a method an attribute that is built at its first use only, also when two threads use it.
 
     Each attribute of an object has a lock of its own: the event loop never waits while a thread
-    imports what another attribute needs.
+    imports what another attribute needs. The lock is the system's, not that of the port `Threads`,
+    which the object is not built on: nothing waits for storage or for others while it is held.
     """
 
     def __init__(self, build: Callable[[Any], T]) -> None:
