@@ -34,7 +34,7 @@ class MemoryStore:
         chance: Chance | None = None,
     ) -> None:
         self.traits = traits
-        chance = chance or SeededChance()
+        chance = chance or SeededChance("store")
         self.documents = MemoryResources(seam, chance)
         self.queues = MemoryQueues(clock.elsewhere, traits, seam, chance)
         self.payloads = MemoryPayloads(clock, seam, chance)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
+from typing import TypeVar
 
 import pytest
 
@@ -21,6 +22,7 @@ from shared.tasks import Tasks
 from tests.builders import CRM, a_table_health
 from tests.functional.deployment import Logged
 
+T = TypeVar("T")
 SECOND = timedelta(seconds=1)
 HEALTH = Health(endpoint="g-1", failures=3)
 
@@ -162,7 +164,13 @@ def test_a_topic_is_read_once_for_all_who_wait_on_the_loop(
     clock: FakeClock, found: list[str], *, is_known: bool
 ) -> None:
     table = SlowRows()
-    health, off_loop, spawned = a_table_health(table, clock), ThreadPool(2, "deliver"), Tasks()
+    pool, calls = ThreadPool(2, "deliver"), []
+
+    async def counted(call: Callable[[], T]) -> T:
+        calls.append(call)
+        return await pool(call)
+
+    health, tasks = a_table_health(table, clock), Tasks()
     row = health.write(CRM, HEALTH, None)
     if is_known:
         health.cached(CRM)
@@ -172,16 +180,16 @@ def test_a_topic_is_read_once_for_all_who_wait_on_the_loop(
     table.lists = 0
 
     async def known() -> str | None:
-        await health.ready(CRM, off_loop, spawned)
+        await health.ready(CRM, counted, tasks)
         row = health.known(CRM)
         return row.health.endpoint if row else None
 
     async def main() -> list[str | None]:
-        tasks = [asyncio.create_task(known()) for _ in range(3)]
+        waiting = [asyncio.create_task(known()) for _ in range(3)]
         if is_known:
-            await asyncio.gather(*tasks[1:])  # only the first waits
+            await asyncio.gather(*waiting[1:])  # only the first waits
         table.ends.set()
-        return await asyncio.gather(*tasks)
+        return await asyncio.gather(*waiting)
 
     assert asyncio.run(main()) == found
-    assert table.lists == 1
+    assert (table.lists, len(calls)) == (1, 1)
