@@ -5,8 +5,8 @@ The Python worker sends a line to the host with the id of its invocation, and th
 without one, or with that of an invocation that has ended. On a thread of our own the worker knows
 none. On the event loop it does not know better: a task has the id of the one that made it, whatever
 its context, or else that of the invocation that began last. So the entry points say what belongs to
-an invocation, and tasks that may outlive theirs start in an empty context. What is printed the host
-keeps (category ``Host.Function.Console``).
+an invocation, and tasks that may outlive theirs start in a context that does not
+(`telemetry.own_context`). What is printed the host keeps (category ``Host.Function.Console``).
 
 Source: azure-functions-host, ``GrpcWorkerChannel.Log`` and ``WorkerProcess``;
 azure-functions-python-worker, ``dispatcher.py`` (``ContextEnabledTask``); 2024-10.

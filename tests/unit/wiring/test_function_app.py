@@ -1,4 +1,4 @@
-"""What settings, and what the local host, change in delivering; other hosts are not asked."""
+"""What settings and the local host change in delivering, and what runs in the background."""
 
 from __future__ import annotations
 
