@@ -86,7 +86,7 @@ class Spans:
                 "messaging.destination.name": topic,
                 "messaging.destination.subscription.name": subscription,
                 "messaging.batch.message_count": len(request.batch),
-                "pushgrid.attempt": request.batch[0].delivery.attempts + 1,
+                "pushgrid.attempt": request.batch[0].attempts + 1,
             },
         )
         if push.new_span_id:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NamedTuple
@@ -46,7 +47,7 @@ class Delivery:
 
     origin: Origin
     position: int  # among the events of its publish request, from 0
-    text: str | None  # its JSON, or ``None`` while it lies in the payload blob
+    text: str | None  # its JSON, or ``None`` until it is read from the payload blob
     attempts: int = 0  # all pushes so far
     last: LastAttempt | None = None
 
@@ -54,9 +55,25 @@ class Delivery:
     def key(self) -> DeliveryKey:
         return self.origin, self.position
 
-    def trace(self, text: str | None) -> TraceContext | None:
-        """Return the trace of the event *text*: its own, or else that of its publish request."""
-        return trace_of_event(text or "") or self.origin.trace
+    @property
+    def event(self) -> str:
+        """Its event's JSON, where that was read."""
+        return self.text or ""
+
+    @property
+    def inline(self) -> str | None:
+        """The JSON that its message carries; ``None``: it stays in the payload blob."""
+        return None if self.origin.payload else self.text
+
+    @property
+    def trace(self) -> TraceContext | None:
+        """The trace of its event, or else that of its publish request."""
+        return trace_of_event(self.event) or self.origin.trace
+
+    @property
+    def trace_id(self) -> str | None:
+        trace = self.trace
+        return trace.trace_id if trace else None
 
     def tried(self, outcome: DeliveryOutcome, at: datetime) -> Delivery:
         """Return the delivery with one more attempt, which began *at*."""
@@ -78,3 +95,6 @@ class Delivery:
         topic, subscription = key.folded
         name = f"{self.origin.publish_id}/{self.position}/{topic}/{subscription}"
         return str(uuid.uuid5(_SYSTEM_IDS, name))
+
+
+Batch = Sequence[Delivery]  # the events of one request, at least one

@@ -19,7 +19,7 @@ import pytest
 import requests
 
 from shared.delivery.requests.added_headers import with_signature
-from shared.delivery.requests.push_request import Loaded, PushBatch, push_request
+from shared.delivery.requests.push_request import push_request
 from shared.http import OutboundRequest
 from shared.subscriptions.handshake import build_challenge
 from shared.subscriptions.subscription import Batching
@@ -121,8 +121,8 @@ def _running(command: list[str]) -> Iterator[str]:
 def signed(*secrets: str, events: int = 1, age: timedelta = timedelta()) -> OutboundRequest:
     """Return a delivery as it is sent."""
     subscription = a_subscription(signing=secrets)
-    batch: PushBatch = tuple(
-        Loaded(a_delivery(number), text(id=f"e-{number}", subject="grüße ☃ 💶"))
+    batch = tuple(
+        a_delivery(number, text=text(id=f"e-{number}", subject="grüße ☃ 💶"))
         for number in range(events)
     )
     asked = push_request(subscription, terms(batching=Batching(max_events=10)), batch)

@@ -10,7 +10,7 @@ import pytest
 from shared.delivery.forecast import forecast
 from shared.delivery.policy import DeliveryTerms, default_terms
 from shared.delivery.profiles import PROFILES
-from shared.delivery.requests.push_request import Loaded, push_request
+from shared.delivery.requests.push_request import push_request
 from shared.subscriptions.destination import EndpointType
 from tests.builders import DEAD, a_delivery, a_subscription, text
 from tests.conformance.editions import CASES, FILES, Case
@@ -48,7 +48,7 @@ def test_the_headers_conform(case: Case):
     made = [each.number - 1 for each in forecast(case.answers, terms).attempts]
 
     sent = [
-        push_request(a_subscription(), terms, (Loaded(a_delivery(attempts=each), text()),))
+        push_request(a_subscription(), terms, (a_delivery(attempts=each, text=text()),))
         for each in made
     ]
 

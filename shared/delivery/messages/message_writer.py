@@ -120,7 +120,7 @@ class _Packing:
         for each in deliveries:
             place = self._place_of.get(id(each))  # parts share their first attempts
             if place is None:
-                event = each.origin, each.position, each.text
+                event = each.origin, each.position, each.inline
                 place = self._place_of.setdefault(event, len(self._events))
                 self._place_of[id(each)] = place
                 if place == len(self._events):
@@ -202,7 +202,7 @@ class _OpenMessage:
     def take(self, piece: _Piece, table: Sequence[Delivery]) -> bool:
         """Add a piece if there is room for all its deliveries; the first one always is."""
         new = [table[place] for place in piece.places if place not in self._places]
-        count, size = self._count + len(piece.places), sum(len(each.text or "") for each in new)
+        count, size = self._count + len(piece.places), sum(len(each.inline or "") for each in new)
         blobs = self._blobs | {each.origin.payload for each in new if each.origin.payload}
         is_large = count > MAX_MESSAGE_EVENTS or len(blobs) > MAX_BLOBS
         if self.pieces and (is_large or (size and self._size + size > MAX_UNPACKED)):

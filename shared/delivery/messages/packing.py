@@ -34,7 +34,7 @@ def pack(texts: Sequence[str]) -> str:
 
 def packed(events: Sequence[Delivery]) -> str:
     """Pack the texts of events that are not in a payload blob, if there are any."""
-    inline = [event.text for event in events if event.text is not None]
+    inline = [event.inline for event in events if event.inline is not None]
     return pack(inline) if inline else ""
 
 
@@ -79,7 +79,7 @@ def most_events(batch_size: int) -> int:
 
 def surely_fits(group: Sequence[Delivery], batch_size: int, message_size: int) -> bool:
     """Tell, without packing them, whether deliveries are few and small enough for one message."""
-    size = sum(len(delivery.text or "") + 1 for delivery in group)
+    size = sum(len(delivery.inline or "") + 1 for delivery in group)
     if 2 * size > message_size or _within_memory(group) < len(group):
         return False
     # Base64 and zlib never double a text.
@@ -169,10 +169,10 @@ def _within_memory(group: Sequence[Delivery]) -> int:
     size = 0
     blobs: set[object] = set()
     for count, delivery in enumerate(group):
-        if delivery.text is None:
+        if delivery.inline is None:
             blobs.add(delivery.origin.payload)
         else:
-            size += len(delivery.text)
+            size += len(delivery.inline)
         if size > MAX_UNPACKED or len(blobs) > MAX_BLOBS:
             return max(1, count)
     return len(group)

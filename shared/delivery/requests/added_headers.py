@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 from itertools import islice
 
-from shared.delivery.delivery import Delivery
-from shared.delivery.requests.push_request import PushBatch
+from shared.delivery.delivery import Batch
 from shared.events.event import MAX_IDS
 from shared.events.trace_context import PARENT, STATE, TraceContext
 from shared.http import OutboundRequest
@@ -25,7 +24,7 @@ _BATCHES = uuid.UUID("0d3c3f0b-4b1e-4f0e-9c39-7d6a1c2f5e88")
 
 
 def with_trace(
-    request: OutboundRequest, batch: PushBatch, new_span_id: Callable[[], str]
+    request: OutboundRequest, batch: Batch, new_span_id: Callable[[], str]
 ) -> OutboundRequest:
     """
     Return *request* as a new span of the trace of its events; unchanged if they have none.
@@ -39,28 +38,20 @@ def with_trace(
     return request._replace(headers={**request.headers, **trace.headers(new_span_id())})
 
 
-def trace_id(delivery: Delivery, text: str | None) -> str | None:
-    """Return the id of an event's trace, if it has one; *text* ``None``: the event is gone."""
-    trace = delivery.trace(text)
-    return trace.trace_id if trace else None
-
-
 def distinct(ids: Iterable[str | None]) -> list[str] | None:
     """Return the different ids of the first `MAX_IDS` events; ``None`` if they have none."""
     return list(dict.fromkeys(filter(None, islice(ids, MAX_IDS)))) or None
 
 
-def traces_of(batch: PushBatch) -> list[TraceContext]:
+def traces_of(batch: Batch) -> list[TraceContext]:
     """Return the different traces of a batch's events, in their order."""
-    found = (delivery.trace(text) for delivery, text in batch)
-    return list(dict.fromkeys(each for each in found if each))
+    return list(dict.fromkeys(filter(None, (each.trace for each in batch))))
 
 
-def common_trace(batch: PushBatch) -> TraceContext | None:
+def common_trace(batch: Batch) -> TraceContext | None:
     """Return the trace that all events of a batch are in, if there is one."""
-    delivery, text = batch[0]
-    trace = delivery.trace(text)
-    if trace is None or any(trace_id(*each) != trace.trace_id for each in batch[1:]):
+    trace = batch[0].trace
+    if trace is None or any(each.trace_id != trace.trace_id for each in batch[1:]):
         return None
     return trace
 
@@ -70,9 +61,9 @@ def replay_publish_id(job: str, batch: int) -> str:
     return f"{_REPLAY_PREFIX}{job}-{batch}"
 
 
-def with_replay(request: OutboundRequest, batch: PushBatch) -> OutboundRequest:
+def with_replay(request: OutboundRequest, batch: Batch) -> OutboundRequest:
     """Return *request* with the job that its events were put by, if all were put by one."""
-    jobs = {replay_job(delivery.origin.publish_id) for delivery, _ in batch}
+    jobs = {replay_job(each.origin.publish_id) for each in batch}
     job = jobs.pop()
     if jobs or job is None:
         return request
@@ -87,7 +78,7 @@ def replay_job(publish_id: str) -> str | None:
 
 
 def with_signature(
-    request: OutboundRequest, subscription: EventSubscription, batch: PushBatch, at: datetime
+    request: OutboundRequest, subscription: EventSubscription, batch: Batch, at: datetime
 ) -> OutboundRequest:
     """Return *request* signed as of its attempt *at*; unchanged without secrets."""
     if not subscription.signing:
@@ -95,7 +86,7 @@ def with_signature(
     return sign(request, subscription.signing, _message_id(batch, subscription.key), at)
 
 
-def _message_id(batch: PushBatch, key: SubscriptionKey) -> str:
+def _message_id(batch: Batch, key: SubscriptionKey) -> str:
     """Return an id that is equal at every attempt: the event's, or one of exactly these events."""
-    ids = sorted(delivery.system_id(key) for delivery, _ in batch)
+    ids = sorted(each.system_id(key) for each in batch)
     return ids[0] if len(ids) == 1 else str(uuid.uuid5(_BATCHES, "/".join(ids)))

@@ -8,8 +8,8 @@ from http import HTTPStatus
 
 from shared.clip import as_text, without_markup
 from shared.clock import format_us_datetime, timestamp
+from shared.delivery.delivery import Delivery
 from shared.delivery.outcome import DeliveryOutcome, EndpointAnswer
-from shared.delivery.requests.push_request import Loaded
 from shared.events.event import event_id
 from shared.http import Answered
 from shared.subscriptions.destination import base_url
@@ -46,22 +46,21 @@ HEADERS = (
 
 
 def delivery_failure(
-    subscription: EventSubscription, tried: Loaded, outcome: DeliveryOutcome, now: datetime
+    subscription: EventSubscription, delivery: Delivery, outcome: DeliveryOutcome, now: datetime
 ) -> dict[str, str]:
     """
     Return a record of the category ``DeliveryFailures``: of a batch, about its first event.
 
-    *tried* has its attempt counted. Neither the endpoint's query nor what it answered is in it.
+    *delivery* has its attempt counted. Neither the endpoint's query nor what it answered is in it.
 
     Source: contract §7.
     """
-    delivery = tried.delivery
     began_at = delivery.last.at if delivery.last else now
     schema = _SCHEMAS[subscription.delivery_schema]
     values = {
         "outcome": outcome.outcome,
         "latencyInMs": round(outcome.seconds * 1000),
-        "id": event_id(tried.text) or "",
+        "id": event_id(delivery.event) or "",
         "systemId": delivery.system_id(subscription.key),
         "state": "FilteredFailingDelivery",
         "deliveryTime": format_us_datetime(began_at),

@@ -7,30 +7,15 @@ from collections.abc import Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+from shared.delivery.delivery import Delivery
 from shared.delivery.policy import DeliveryTerms
-from shared.delivery.requests.push_request import Loaded, in_common
+from shared.delivery.requests.push_request import in_common
 from shared.subscriptions.subscription import Batching, EventSubscription
 
 Owner = TypeVar("Owner")
 
 
-@dataclass(slots=True, eq=False)
-class Entry(Generic[Owner]):
-    """A delivery in the line, and who learns its outcome."""
-
-    loaded: Loaded
-    owner: Owner
-    common: Hashable = None  # equal for events that share a request
-    size: int = 0  # of the event in a body
-
-
-def entries_of(
-    owner: Owner, loaded: Iterable[Loaded], subscription: EventSubscription, terms: DeliveryTerms
-) -> list[Entry[Owner]]:
-    """Return the entries of deliveries; for batches, that reads the events."""
-    if terms.batching.max_events == 1:
-        return [Entry(each, owner) for each in loaded]
-    return [Entry(each, owner, *in_common(each, subscription, terms)) for each in loaded]
+Owned = tuple[Delivery, Owner]  # a delivery in the line, and who learns its outcome
 
 
 def requests_for(batching: Batching, texts: Sequence[str | None]) -> float:
@@ -46,26 +31,27 @@ def requests_for(batching: Batching, texts: Sequence[str | None]) -> float:
 
 @dataclass(slots=True)
 class _Group(Generic[Owner]):
-    """Entries that may share requests, in the order in which they came."""
+    """Deliveries that may share requests, in the order in which they came."""
 
     batching: Batching
-    entries: deque[Entry[Owner]] = field(default_factory=deque)
+    deliveries: deque[Owned[Owner]] = field(default_factory=deque)
+    sizes: deque[int] = field(default_factory=deque)  # of their events in a body
 
-    def take(self) -> list[Entry[Owner]]:
+    def take(self) -> list[Owned[Owner]]:
         """
-        Take the entries of one request.
+        Take the deliveries of one request.
 
         They are at most the allowed number of events, and no more than fill the preferred size,
         unless a single one is larger.
         """
-        first = self.entries.popleft()
-        taken, size = [first], 1 + first.size
+        taken, size = [self.deliveries.popleft()], 1 + self.sizes.popleft()
         preferred = self.batching.preferred_kilobytes * 1024
-        while self.entries and len(taken) < self.batching.max_events:
-            size += self.entries[0].size
+        while self.deliveries and len(taken) < self.batching.max_events:
+            size += self.sizes[0]
             if size > preferred:
                 break
-            taken.append(self.entries.popleft())
+            taken.append(self.deliveries.popleft())
+            self.sizes.popleft()
         return taken
 
 
@@ -83,31 +69,43 @@ class Line(Generic[Owner]):
     def __bool__(self) -> bool:
         return bool(self._groups)
 
+    def __len__(self) -> int:
+        return sum(len(group.deliveries) for group in self._groups.values())
+
     @property
-    def first(self) -> Entry[Owner]:
-        """The first entry of the next request. The line must not be empty."""
-        return next(iter(self._groups.values())).entries[0]
+    def first(self) -> Owner:
+        """Whose the first delivery of the next request is. The line must not be empty."""
+        return next(iter(self._groups.values())).deliveries[0][1]
 
     def add(
         self,
-        entries: Iterable[Entry[Owner]],
+        owner: Owner,
+        deliveries: Iterable[Delivery],
         subscription: EventSubscription,
         terms: DeliveryTerms,
     ) -> None:
-        """Add entries; those with another subscription or terms share no request with them."""
-        variant = self._variant(subscription, terms)
-        for each in entries:
-            group = self._groups.get(key := (variant, each.common))
+        """
+        Add deliveries; those with another subscription or terms share no request with them.
+
+        For batches, that reads the events.
+        """
+        variant, is_batching = self._variant(subscription, terms), terms.batching.max_events > 1
+        common, size = None, 0
+        for each in deliveries:
+            if is_batching:
+                common, size = in_common(each, subscription, terms)
+            group = self._groups.get(key := (variant, common))
             if group is None:
                 group = self._groups[key] = _Group(terms.batching)
-            group.entries.append(each)
+            group.deliveries.append((each, owner))
+            group.sizes.append(size)
 
-    def take(self) -> list[Entry[Owner]]:
-        """Take the entries of the next request; groups take turns. The line must not be empty."""
+    def take(self) -> list[Owned[Owner]]:
+        """Take the deliveries of the next request; groups take turns. It must not be empty."""
         key, group = next(iter(self._groups.items()))
         taken = group.take()
         del self._groups[key]
-        if group.entries:
+        if group.deliveries:
             self._groups[key] = group
         return taken
 
@@ -121,13 +119,19 @@ class Line(Generic[Owner]):
         self._variants.append((subscription, terms))
         return len(self._variants) - 1
 
-    def withdraw(self, owners: Collection[Owner]) -> list[Entry[Owner]]:
-        """Take every entry of *owners*."""
-        withdrawn: list[Entry[Owner]] = []
+    def withdraw(self, owners: Collection[Owner]) -> list[Owned[Owner]]:
+        """Take every delivery of *owners*."""
+        withdrawn: list[Owned[Owner]] = []
         gone = set(map(id, owners))
         for key, group in list(self._groups.items()) if gone else ():
-            withdrawn += [each for each in group.entries if id(each.owner) in gone]
-            group.entries = deque(each for each in group.entries if id(each.owner) not in gone)
-            if not group.entries:
+            waiting = zip(group.deliveries, group.sizes, strict=True)
+            group.deliveries, group.sizes = deque(), deque()
+            for each, size in waiting:
+                if id(each[1]) in gone:
+                    withdrawn.append(each)
+                else:
+                    group.deliveries.append(each)
+                    group.sizes.append(size)
+            if not group.deliveries:
                 del self._groups[key]
         return withdrawn

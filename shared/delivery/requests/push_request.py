@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import quote
 
-from shared.delivery.delivery import Delivery
+from shared.delivery.delivery import Batch, Delivery
 from shared.delivery.policy import DeliveryTerms
 from shared.events.iso_8601 import as_rfc_3339
 from shared.events.literals import Number, dumps, dumps_unicode, loads
@@ -43,18 +43,8 @@ Members = Mapping[str, Any]
 MAX_DATA_VERSION = 1024  # characters: a longer one is left out
 
 
-class Loaded(NamedTuple):
-    """A delivery with its event's text."""
-
-    delivery: Delivery
-    text: str
-
-
-PushBatch = tuple[Loaded, ...]  # the events of one request, at least one
-
-
 def in_common(
-    loaded: Loaded, subscription: EventSubscription, terms: DeliveryTerms
+    delivery: Delivery, subscription: EventSubscription, terms: DeliveryTerms
 ) -> tuple[Hashable, int]:
     """
     Return what events must have in common to share a request, and the event's size in its body.
@@ -64,7 +54,7 @@ def in_common(
 
     Source: "Delivery and retry", Output batching (2023-03-01); contract §2.4, §2.5.
     """
-    delivery, text = loaded
+    text = delivery.event
     try:
         headers = tuple(custom_headers(terms.headers, text).items())
         size = len(event_body(subscription, text)) + 1  # a comma or bracket follows
@@ -75,7 +65,7 @@ def in_common(
 
 
 def push_request(
-    subscription: EventSubscription, terms: DeliveryTerms, batch: PushBatch
+    subscription: EventSubscription, terms: DeliveryTerms, batch: Batch
 ) -> OutboundRequest:
     """
     Build the request for the next attempt of a batch.
@@ -89,19 +79,19 @@ def push_request(
     first, destination = batch[0], subscription.destination
     if isinstance(destination, StorageQueue):
         queue = QueueAddress(destination.account, destination.name, destination.keep_seconds)
-        body = event_body(subscription, first.text)
+        body = event_body(subscription, first.event)
         return OutboundRequest("POST", destination.url, {}, body, queue=queue)
-    bodies = [event_body(subscription, loaded.text) for loaded in batch]
+    bodies = [event_body(subscription, each.event) for each in batch]
     is_batch = terms.batching.max_events > 1
     headers = {
         "aeg-event-type": "Notification",
         "aeg-subscription-name": subscription.name.upper(),
-        "aeg-delivery-count": str(first.delivery.attempts),
+        "aeg-delivery-count": str(first.attempts),
     }
     if TopicName.parse(subscription.topic):
         headers["aeg-compatibility-mode-enabled"] = "false"
     if len(batch) == 1:
-        system_id = first.delivery.system_id(subscription.key)
+        system_id = first.system_id(subscription.key)
         headers["aeg-output-event-id"] = system_id
     if subscription.delivery_schema is DeliverySchema.CLOUD_EVENTS:
         is_array = is_batch
@@ -116,8 +106,8 @@ def push_request(
         headers |= {
             "Content-Type": "application/json; charset=utf-8",
             "aeg-metadata-version": "1",
-        } | _data_version([loaded.text for loaded in batch])
-    headers |= custom_headers(terms.headers, first.text)
+        } | _data_version([each.event for each in batch])
+    headers |= custom_headers(terms.headers, first.event)
     body = b"[%b]" % b",".join(bodies) if is_array else bodies[0]
     return OutboundRequest("POST", destination.url, headers, body, destination.audience)
 

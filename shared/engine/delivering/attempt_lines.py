@@ -6,12 +6,11 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from shared import telemetry
-from shared.delivery.delivery import Delivery
+from shared.delivery.delivery import Batch, Delivery
 from shared.delivery.outcome import DeliveryOutcome
 from shared.delivery.policy import DeliveryTerms, End, RetryAt
-from shared.delivery.requests.added_headers import distinct, trace_id
+from shared.delivery.requests.added_headers import distinct
 from shared.delivery.requests.failed_attempt import delivery_failure
-from shared.delivery.requests.push_request import PushBatch
 from shared.events.event import event_id, event_ids
 from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
 
@@ -26,7 +25,7 @@ class AttemptLines(NamedTuple):
     terms: DeliveryTerms
 
     def attempted(
-        self, tried: PushBatch, outcome: DeliveryOutcome, decision: RetryAt | End, now: datetime
+        self, tried: Batch, outcome: DeliveryOutcome, decision: RetryAt | End, now: datetime
     ) -> None:
         """Write the line about a failed request, however many events it had."""
         retries = decision if isinstance(decision, RetryAt) else None
@@ -35,7 +34,7 @@ class AttemptLines(NamedTuple):
             "delivery.attempted",
             self._text(tried, outcome, decision, now),
             **self._tried(tried),
-            attempt=tried[0].delivery.attempts,
+            attempt=tried[0].attempts,
             attempt_max=self.terms.max_attempts,
             outcome=outcome.outcome,
             status=outcome.status,
@@ -50,20 +49,20 @@ class AttemptLines(NamedTuple):
             **delivery_failure(self.subscription, tried[0], outcome, now),
         )
 
-    def succeeded(self, tried: PushBatch, outcome: DeliveryOutcome) -> None:
+    def succeeded(self, tried: Batch, outcome: DeliveryOutcome) -> None:
         """Write the line about a request that the endpoint accepted, however many events it had."""
         milliseconds = round(outcome.seconds * 1000)
         telemetry.info(
             "delivery.succeeded",
             f"{self._head('delivery.succeeded', tried, outcome)} in {milliseconds} ms",
             **self._tried(tried),
-            attempt=tried[0].delivery.attempts,
+            attempt=tried[0].attempts,
             status=outcome.status,
             duration_ms=milliseconds,
         )
 
     def _text(
-        self, tried: PushBatch, outcome: DeliveryOutcome, decision: RetryAt | End, now: datetime
+        self, tried: Batch, outcome: DeliveryOutcome, decision: RetryAt | End, now: datetime
     ) -> str:
         """Write a failed attempt for a terminal: long names and reasons lose their middle."""
         next_step = "given up"
@@ -77,14 +76,14 @@ class AttemptLines(NamedTuple):
         )
         return f"{head} ({reason})"
 
-    def _head(self, event: str, tried: PushBatch, outcome: DeliveryOutcome) -> str:
+    def _head(self, event: str, tried: Batch, outcome: DeliveryOutcome) -> str:
         """
         Return what was tried and the answer.
 
         An id is never cut: an event whose publisher gave it a long one is named by its system id.
         """
-        (delivery, text), key = tried[0], self.key
-        known = event_id(text) or ""
+        delivery, key = tried[0], self.key
+        known = event_id(delivery.event) or ""
         what = known if 0 < len(known) <= _ID and known.isprintable() else delivery.system_id(key)
         if len(tried) > 1:
             what = f"{len(tried)} events"
@@ -92,29 +91,27 @@ class AttemptLines(NamedTuple):
         answer = f"{outcome.status or '-'} {outcome.outcome}"
         return f"{event} {name} {what}: attempt {delivery.attempts}, {answer}"
 
-    def ended(self, delivery: Delivery, text: str, end: End) -> None:
+    def ended(self, delivery: Delivery, end: End) -> None:
         """Write the line about a delivery that is given up without another attempt."""
-        telemetry.info(
-            "delivery.ended", **self._named(delivery, text), reason=end.reason, why=end.why
-        )
+        telemetry.info("delivery.ended", **self._named(delivery), reason=end.reason, why=end.why)
 
-    def _tried(self, batch: PushBatch) -> dict[str, telemetry.Field]:
+    def _tried(self, batch: Batch) -> dict[str, telemetry.Field]:
         """Return what names the deliveries of a request in the log: not all of very many."""
         if len(batch) == 1:
-            return self._named(*batch[0])
+            return self._named(batch[0])
         return {
             "topic": self.key.topic,
             "subscription": self.key.subscription,
             "count": len(batch),
-            "event_ids": event_ids([text for _, text in batch]),
-            "trace_ids": distinct(trace_id(*each) for each in batch),
+            "event_ids": event_ids([each.event for each in batch]),
+            "trace_ids": distinct(each.trace_id for each in batch),
         }
 
-    def _named(self, delivery: Delivery, text: str) -> dict[str, telemetry.Field]:
+    def _named(self, delivery: Delivery) -> dict[str, telemetry.Field]:
         return {
             "topic": self.key.topic,
             "subscription": self.key.subscription,
-            "event_id": event_id(text),
+            "event_id": event_id(delivery.event),
             "system_id": delivery.system_id(self.key),
-            "trace_id": trace_id(delivery, text),
+            "trace_id": delivery.trace_id,
         }

@@ -11,7 +11,7 @@ from functools import partial
 from shared import telemetry
 from shared.clock import Clock
 from shared.delivery.attempt_record import KEPT_FOR, AttemptRecord
-from shared.delivery.delivery import Delivery
+from shared.delivery.delivery import Batch, Delivery
 from shared.delivery.outcome import DeliveryOutcome, EndpointAnswer
 from shared.delivery.policy import (
     Decision,
@@ -21,8 +21,7 @@ from shared.delivery.policy import (
     EndState,
     RetryAt,
 )
-from shared.delivery.requests.added_headers import replay_job, trace_id
-from shared.delivery.requests.push_request import Loaded, PushBatch
+from shared.delivery.requests.added_headers import replay_job
 from shared.engine.delivering.attempt_lines import AttemptLines
 from shared.engine.delivering.results import Attempted
 from shared.engine.keeping.drops_and_holds import log_dropped
@@ -122,9 +121,9 @@ class AttemptRecorder:
         rows, self._rows = self._rows, []
         return rows
 
-    def seen(self, batch: PushBatch) -> None:
+    def seen(self, batch: Batch) -> None:
         """Count the age of the oldest event of a request that was made or requeued: no events."""
-        published = min(each.delivery.origin.published_at for each in batch)
+        published = min(each.origin.published_at for each in batch)
         age = max(self.clock.now() - published, timedelta())
         self.metrics.count(Metric.EVENT_AGE, *self.key, by=age // timedelta(milliseconds=1))
 
@@ -139,39 +138,35 @@ class AttemptRecorder:
             kind = error_type(outcome.status)
             count(Metric.ATTEMPT_FAIL, *key, by=events, Error=outcome.outcome, ErrorType=kind)
 
-    def attempted(
-        self, tried: PushBatch, attempted: Attempted, decisions: Sequence[Decision]
-    ) -> None:
+    def attempted(self, tried: Batch, attempted: Attempted, decisions: Sequence[Decision]) -> None:
         """
         Record an attempt whose events have it counted, with what follows for each.
 
         Successes come here only if they are kept.
         """
-        for (delivery, text), decision in zip(tried, decisions, strict=True):
-            self._add(delivery, text, attempted.began_at, attempted.outcome, decision)
+        for delivery, decision in zip(tried, decisions, strict=True):
+            self._add(delivery, attempted.began_at, attempted.outcome, decision)
         if isinstance(decisions[0], Delivered):
             self.lines.succeeded(tried, attempted.outcome)
         else:
             self.lines.attempted(tried, attempted.outcome, decisions[0], self.clock.now())
 
-    def ended(self, loaded: Loaded, end: End) -> None:
+    def ended(self, delivery: Delivery, end: End) -> None:
         """Record an end without another attempt."""
-        self.lines.ended(*loaded, end)
-        self._add(*loaded, self.clock.now(), None, end)
+        self.lines.ended(delivery, end)
+        self._add(delivery, self.clock.now(), None, end)
 
     def lost(self, delivery: Delivery, end: End) -> None:
         """Record the end of a delivery whose event is gone."""
-        self._add(delivery, None, self.clock.now(), None, end)
+        self._add(delivery, self.clock.now(), None, end)
 
-    def dropped(self, delivery: Delivery, text: str | None, reason: EndReason) -> None:
+    def dropped(self, delivery: Delivery, reason: EndReason) -> None:
         """Record that nothing is left of an event."""
         key, cause = self.key, delivery.last.cause if delivery.last else None
-        named = {"system_id": delivery.system_id(key), "trace_id": trace_id(delivery, text)}
-        log_dropped(self.metrics, key, reason, [text], cause=cause, **named)
+        named = {"system_id": delivery.system_id(key), "trace_id": delivery.trace_id}
+        log_dropped(self.metrics, key, reason, [delivery.text], cause=cause, **named)
 
-    def answered_late(
-        self, batch: PushBatch, outcome: DeliveryOutcome, *, is_cancelled: bool
-    ) -> None:
+    def answered_late(self, batch: Batch, outcome: DeliveryOutcome, *, is_cancelled: bool) -> None:
         """Record a success after the timeout, and whether it could cancel what followed."""
         key, seconds = self.key, outcome.seconds
         telemetry.info(
@@ -179,7 +174,7 @@ class AttemptRecorder:
             topic=key.topic,
             subscription=key.subscription,
             count=len(batch),
-            event_ids=event_ids([text for _, text in batch]),
+            event_ids=event_ids([each.event for each in batch]),
             status=outcome.status,
             seconds=round(seconds, 3),
             cancelled=is_cancelled,
@@ -192,19 +187,18 @@ class AttemptRecorder:
             now, why = self.clock.now(), f"a late success, after {seconds:.0f} s"
             rows = [
                 replace(
-                    self._row(delivery, text, now),
+                    self._row(delivery, now),
                     number=delivery.attempts + 1,
                     state=EndState.DELIVERED,
                     why=why,
                 )
-                for delivery, text in batch
+                for delivery in batch
             ]
             self.history.add(rows)
 
     def _add(
         self,
         delivery: Delivery,
-        text: str | None,
         at: datetime,
         outcome: DeliveryOutcome | None,
         decision: Decision,
@@ -214,7 +208,7 @@ class AttemptRecorder:
         if not self.history.keeps(state):
             return
         now, is_dead = self.clock.now(), state is EndState.DEAD_LETTERED
-        row = self._row(delivery, text, at)
+        row = self._row(delivery, at)
         row = replace(
             row,
             outcome=outcome and _once(outcome, row.system_id),
@@ -226,8 +220,8 @@ class AttemptRecorder:
         )
         self._rows.append(row)
 
-    def _row(self, delivery: Delivery, text: str | None, at: datetime) -> AttemptRecord:
-        key, names = self.key, event_names(text)
+    def _row(self, delivery: Delivery, at: datetime) -> AttemptRecord:
+        key, names = self.key, event_names(delivery.text)
         return AttemptRecord(
             topic=key.topic,
             subscription=key.subscription,
@@ -235,8 +229,8 @@ class AttemptRecorder:
             event_id=names.id,
             event_type=names.type,
             subject=names.subject,
-            event=text if self.keeps_successes else None,
-            trace_id=trace_id(delivery, text),
+            event=delivery.text if self.keeps_successes else None,
+            trace_id=delivery.trace_id,
             replay_of=replay_job(delivery.origin.publish_id),
             published_at=delivery.origin.published_at,
             number=delivery.attempts,

@@ -9,14 +9,14 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from shared import telemetry
+from shared.delivery.delivery import Batch
 from shared.delivery.furthest import LONGEST_IN_LINE
 from shared.delivery.health.availability import Availability, Held, NeedsProbe, as_held
 from shared.delivery.health.endpoint_health import EVENTS_FAULT, Observation
 from shared.delivery.outcome import Outcome
 from shared.delivery.pace import Accepted, Limit, Pacing, PushTimes, Returns, Speed
 from shared.delivery.policy import DeliveryTerms
-from shared.delivery.requests.line import Line, entries_of, requests_for
-from shared.delivery.requests.push_request import PushBatch
+from shared.delivery.requests.line import Line, requests_for
 from shared.delivery.shares import ALONE
 from shared.engine.delivering.in_flight import (
     InFlightMessage,
@@ -94,8 +94,7 @@ class Endpoint:
         part = InFlightPart(judged=judged, message=message, endpoint=self, open=len(judged.to_push))
         self.parts[part] = message.parts[part] = None
         self.subscription = judged.subscription
-        entries = entries_of(part, judged.to_push, judged.subscription, judged.terms)
-        self.line.add(entries, judged.subscription, judged.terms)
+        self.line.add(part, judged.to_push, judged.subscription, judged.terms)
         self._tick_soon()
         return part
 
@@ -113,7 +112,7 @@ class Endpoint:
         while self.line and not self._is_probing and self.under_way < self.limit.value:
             if not self._is_within_limits():
                 break
-            terms = self.line.first.owner.judged.terms
+            terms = self.line.first.judged.terms
             found = self._availability(terms)
             if isinstance(found, Held):
                 self._hold_line(found)
@@ -244,7 +243,7 @@ class Endpoint:
         request.ended_at = now = loop_time()
         seen = Observation(
             outcome=result.outcome.outcome,
-            new_events=sum(loaded.delivery.is_new for loaded in request.batch),
+            new_events=sum(each.is_new for each in request.batch),
             sent_at=result.began_at,
             ended_at=result.ended_at,
             is_probe=request.is_probe,
@@ -356,5 +355,5 @@ class Endpoint:
             self._hold_line(as_held(pause, self.endpoints.clock.now()))
 
 
-def _texts(batch: PushBatch) -> list[str]:
-    return [loaded.text for loaded in batch]
+def _texts(batch: Batch) -> list[str]:
+    return [each.event for each in batch]

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
+from shared.delivery.delivery import Batch, Delivery
 from shared.delivery.outcome import DeliveryOutcome
-from shared.delivery.requests.line import Entry
-from shared.delivery.requests.push_request import Loaded, PushBatch
+from shared.delivery.requests.line import Owned
 from shared.engine.delivering.judge import JudgedPart
 from shared.engine.delivering.results import DeliveryResult
 from shared.subscriptions.subscription import SubscriptionKey
@@ -26,7 +26,7 @@ class PartResult(NamedTuple):
     """The result of deliveries of one part that belong together."""
 
     part: JudgedPart
-    batch: PushBatch
+    batch: Batch
     result: DeliveryResult
     is_first: bool  # with the request's first event, and with what is counted once a request
 
@@ -40,7 +40,7 @@ class InFlightPart:
     endpoint: Endpoint
     open: int  # deliveries in the line or under way
 
-    def report(self, batch: PushBatch, result: DeliveryResult, *, is_first: bool = True) -> None:
+    def report(self, batch: Batch, result: DeliveryResult, *, is_first: bool = True) -> None:
         """Report what became of deliveries to the message, which stores what follows."""
         self.open -= len(batch)
         if not self.open:
@@ -105,15 +105,15 @@ class InFlightMessage:
         return found
 
 
-Entries = Sequence[Entry[InFlightPart]]
+Entries = Sequence[Owned[InFlightPart]]
 
 
 @dataclass(slots=True, eq=False)
 class InFlightRequest:
     """A request to an endpoint: its events, and whose they are."""
 
-    batch: PushBatch
-    by_part: Sequence[tuple[InFlightPart, PushBatch]]
+    batch: Batch
+    by_part: Sequence[tuple[InFlightPart, Batch]]
     is_probe: bool = False
     began_at: float = 0.0  # seconds of the loop's clock
     began_half_used: bool = False  # half of its endpoint's limit was in use when it began
@@ -152,11 +152,11 @@ class InFlightRequest:
 
 
 def request_of(entries: Entries) -> InFlightRequest:
-    return InFlightRequest(tuple(each.loaded for each in entries), by_part(entries))
+    return InFlightRequest([each for each, _ in entries], by_part(entries))
 
 
-def by_part(entries: Entries) -> list[tuple[InFlightPart, PushBatch]]:
-    found: dict[InFlightPart, list[Loaded]] = {}
-    for each in entries:
-        found.setdefault(each.owner, []).append(each.loaded)
-    return [(part, tuple(loaded)) for part, loaded in found.items()]
+def by_part(entries: Entries) -> list[tuple[InFlightPart, Batch]]:
+    found: dict[InFlightPart, list[Delivery]] = {}
+    for each, owner in entries:
+        found.setdefault(owner, []).append(each)
+    return [*found.items()]

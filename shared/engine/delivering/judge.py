@@ -16,10 +16,9 @@ from shared.delivery.messages.message import MessagePart
 from shared.delivery.messages.message_writer import encode_remaining
 from shared.delivery.messages.publication import wants
 from shared.delivery.policy import DeliveryTerms, End, EndReason, before_attempt
-from shared.delivery.requests.push_request import Loaded
 from shared.engine.keeping.deployment_terms import DeploymentTerms
 from shared.engine.keeping.drops_and_holds import log_dropped
-from shared.engine.keeping.payload_texts import texts_of
+from shared.engine.keeping.payload_texts import with_texts
 from shared.engine.keeping.poison_records import PoisonRecords
 from shared.engine.ports import Metrics, OffLoop, PayloadStore, Queue, SubscriptionReader
 from shared.errors import StorageUnavailable, UnreadableDocument
@@ -30,8 +29,6 @@ EARLY_RECEIPT = timedelta(seconds=2)  # before its due time: what is received ea
 STORAGE_RETRY_DELAY = timedelta(minutes=1)
 UNREADABLE_AGAIN_IN = timedelta(minutes=5)  # until a subscription may be readable
 
-_WithTexts = Sequence[tuple[Delivery, str | None]]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class JudgedPart:
@@ -40,8 +37,8 @@ class JudgedPart:
     source: MessagePart
     subscription: EventSubscription
     terms: DeliveryTerms
-    to_push: tuple[Loaded, ...]
-    ended: tuple[tuple[Loaded, End], ...]  # those that are not tried any more
+    to_push: tuple[Delivery, ...]
+    ended: tuple[tuple[Delivery, End], ...]  # those that are not tried any more
     lost: tuple[Delivery, ...]  # those whose event is gone
 
     @property
@@ -175,7 +172,7 @@ class PartJudge:
             (kept if is_young else old).append(each)
         if old:
             body = encode_remaining(replace(part, deliveries=tuple(old)))
-            events = [event for _, event in texts_of(old, self.payloads)]
+            events = [each.text for each in with_texts(old, self.payloads)]
             self.records.write(Queue.RETRIES, body, "its event subscription can't be read", events)
         telemetry.warning(
             "delivery.unreadable",
@@ -202,20 +199,20 @@ class PartJudge:
 
     def _judged(self, part: MessagePart, subscription: EventSubscription) -> JudgedPart:
         now, terms = settled_now(self.clock), self.terms.of(subscription)
-        loaded: _WithTexts = texts_of(part.deliveries, self.payloads)
+        loaded = with_texts(part.deliveries, self.payloads)
         if part.generation == UNMATCHED:
             part, loaded = self._matched(part, loaded, subscription)
-        to_push: list[Loaded] = []
-        ended: list[tuple[Loaded, End]] = []
+        to_push: list[Delivery] = []
+        ended: list[tuple[Delivery, End]] = []
         lost: list[Delivery] = []
-        for delivery, text in loaded:
-            end = before_attempt(delivery, terms, now)
-            if text is None:
-                lost.append(delivery)
+        for each in loaded:
+            end = before_attempt(each, terms, now)
+            if each.text is None:
+                lost.append(each)
             elif end is None:
-                to_push.append(Loaded(delivery, text))
+                to_push.append(each)
             else:
-                ended.append((Loaded(delivery, text), end))
+                ended.append((each, end))
         return JudgedPart(
             source=part,
             subscription=subscription,
@@ -226,20 +223,17 @@ class PartJudge:
         )
 
     def _matched(
-        self,
-        part: MessagePart,
-        loaded: _WithTexts,
-        subscription: EventSubscription,
-    ) -> tuple[MessagePart, _WithTexts]:
+        self, part: MessagePart, loaded: Sequence[Delivery], subscription: EventSubscription
+    ) -> tuple[MessagePart, list[Delivery]]:
         """Apply the filter of a subscription that could not be read when it was published to."""
-        wanted = [pair for pair in loaded if pair[1] is None or wants(subscription, pair[1])]
+        wanted = [each for each in loaded if each.text is None or wants(subscription, each.text)]
         topic, name = subscription.key
         matched = replace(
             part,
             topic=topic,
             subscription=name,
             generation=subscription.generation,
-            deliveries=tuple(delivery for delivery, _ in wanted),
+            deliveries=tuple(wanted),
         )
         self.metrics.count(Metric.MATCHED, topic, name, by=len(wanted))
         telemetry.info(

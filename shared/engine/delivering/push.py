@@ -51,7 +51,7 @@ class Push:
         outcome = classify(exchange, profile.success_codes)
         has_failed = outcome.outcome is not Outcome.DELIVERED
         if self.keeps_answers and has_failed and isinstance(exchange, Answered):
-            first = request.batch[0].delivery.system_id(part.key)
+            first = request.batch[0].system_id(part.key)
             answer = endpoint_answer(exchange, part.subscription, first)
             outcome = replace(outcome, answer=answer)
         return Attempted(outcome, began_at, self.clock.now(), request.jitter)

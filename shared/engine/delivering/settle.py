@@ -11,13 +11,13 @@ from typing import Any
 
 from shared import telemetry
 from shared.clock import Clock, settled_now
-from shared.delivery.delivery import Delivery
+from shared.delivery.delivery import Batch, Delivery
 from shared.delivery.health.availability import Held, hold_back
 from shared.delivery.messages.message import DeadLetterNote
 from shared.delivery.messages.packing import due_together
 from shared.delivery.outcome import DeliveryOutcome
 from shared.delivery.policy import Decision, End, EndReason, RetryAt, decide, retry
-from shared.delivery.requests.push_request import Loaded, PushBatch, dead_letter_headers
+from shared.delivery.requests.push_request import dead_letter_headers
 from shared.engine.delivering.attempt_lines import AttemptLines
 from shared.engine.delivering.attempt_recorder import AttemptHistory, AttemptRecorder
 from shared.engine.delivering.in_flight import PartResult
@@ -87,11 +87,11 @@ class Follow:
         )
         of_part = PartFollow(part=part, recorder=recorder, began_at=self.clock.now())
         self._parts[part] = of_part
-        for loaded, end in part.ended:
-            self._end_untried(of_part, loaded, end)
+        for delivery, end in part.ended:
+            self._end_untried(of_part, delivery, end)
         for delivery in part.lost:  # There is nothing to dead-letter.
             recorder.lost(delivery, _PAYLOAD_MISSING)
-            self._drop(of_part, delivery, None, _PAYLOAD_MISSING.reason)
+            self._drop(of_part, delivery, _PAYLOAD_MISSING.reason)
 
     async def take(self, reported: PartResult) -> None:
         """
@@ -113,7 +113,7 @@ class Follow:
         else:
             of_part.counts["requeued"] += len(batch)
             of_part.requeue_reason = result.why
-            self._keep(of_part, self._retries, result.due, [each.delivery for each in batch])
+            self._keep(of_part, self._retries, result.due, batch)
 
     async def flush(self) -> None:
         """
@@ -162,35 +162,29 @@ class Follow:
         again = {each.key for each in self._parts if part is None or each is part}
         self.stored.coming_again |= again
 
-    async def answered_late(
-        self, part: JudgedPart, batch: PushBatch, outcome: DeliveryOutcome
-    ) -> bool:
+    async def answered_late(self, part: JudgedPart, batch: Batch, outcome: DeliveryOutcome) -> bool:
         """Take back what followed for late successes; tell whether none is delivered again."""
         recorder = self._parts[part].recorder
-        is_taken_back = await self.stored.take_back(part.key, [loaded.delivery for loaded in batch])
+        is_taken_back = await self.stored.take_back(part.key, batch)
         recorder.answered_late(batch, outcome, is_cancelled=is_taken_back)
         return is_taken_back
 
-    async def _attempted(self, of_part: PartFollow, batch: PushBatch, attempted: Attempted) -> None:
+    async def _attempted(self, of_part: PartFollow, batch: Batch, attempted: Attempted) -> None:
         """Decide what follows an attempt; its events come back together."""
         recorder = of_part.recorder
         if attempted.succeeded and not recorder.keeps_successes:
             of_part.counts["delivered"] += len(batch)
             return
         outcome = attempted.outcome
-        tried = tuple(
-            Loaded(delivery.tried(outcome, attempted.began_at), text) for delivery, text in batch
-        )
-        decisions = _together(
-            [await self._decide(of_part, each.delivery, attempted) for each in tried]
-        )
+        tried = [each.tried(outcome, attempted.began_at) for each in batch]
+        decisions = _together([await self._decide(of_part, each, attempted) for each in tried])
         recorder.attempted(tried, attempted, decisions)
-        for (delivery, text), decision in zip(tried, decisions, strict=True):
+        for delivery, decision in zip(tried, decisions, strict=True):
             if isinstance(decision, RetryAt):
                 of_part.counts["retried"] += 1
                 self._keep(of_part, self._retries, decision.due, [delivery])
             elif isinstance(decision, End):
-                self._end(of_part, delivery, text, decision)
+                self._end(of_part, delivery, decision)
             else:
                 of_part.counts["delivered"] += 1
 
@@ -210,20 +204,18 @@ class Follow:
             of_part.confirmed = now, await self.is_unchanged(of_part.part.subscription)
         return of_part.confirmed[1]
 
-    async def _hold(
-        self, of_part: PartFollow, batch: PushBatch, result: NotNow, held: Held
-    ) -> None:
+    async def _hold(self, of_part: PartFollow, batch: Batch, result: NotNow, held: Held) -> None:
         """Keep what is held, as the deployment's switches say."""
         of_part.held_by, now = held, self.clock.now()
-        for loaded in batch:
-            judged = partial(hold_back, loaded.delivery, held, of_part.part.terms, now)
+        for delivery in batch:
+            judged = partial(hold_back, delivery, held, of_part.part.terms, now)
             kept, end = judged(settled_now(self.clock))
             if end and await self._is_confirmed(of_part):
                 kept, end = judged(settled_now(self.clock))  # once it was compared with storage's
             elif end:
-                kept, end = loaded.delivery, None
+                kept, end = delivery, None
             if end:
-                self._end_untried(of_part, Loaded(kept, loaded.text), end)
+                self._end_untried(of_part, kept, end)
             else:
                 of_part.counts["held"] += 1
                 self._keep(of_part, self._held, result.due, [kept])
@@ -238,25 +230,23 @@ class Follow:
         if self.flush_at is None:
             self.flush_at = loop_time() + GATHER_FOR
 
-    def _end_untried(self, of_part: PartFollow, loaded: Loaded, end: End) -> None:
-        of_part.recorder.ended(loaded, end)
-        self._end(of_part, *loaded, end)
+    def _end_untried(self, of_part: PartFollow, delivery: Delivery, end: End) -> None:
+        of_part.recorder.ended(delivery, end)
+        self._end(of_part, delivery, end)
 
-    def _end(self, of_part: PartFollow, delivery: Delivery, text: str, end: End) -> None:
+    def _end(self, of_part: PartFollow, delivery: Delivery, end: End) -> None:
         """Dead-letter it where a destination is configured, else drop it."""
         if destination := of_part.part.terms.dead_letter:
             of_part.counts["dead_lettered"] += 1
             of_part.dead.setdefault((end.reason, destination), []).append(delivery)
             self._flush_soon()
         else:
-            self._drop(of_part, delivery, text, end.reason)
+            self._drop(of_part, delivery, end.reason)
 
-    def _drop(
-        self, of_part: PartFollow, delivery: Delivery, text: str | None, reason: EndReason
-    ) -> None:
+    def _drop(self, of_part: PartFollow, delivery: Delivery, reason: EndReason) -> None:
         if self.stored.drop(of_part.part.key, delivery):
             of_part.counts["dropped"] += 1
-            of_part.recorder.dropped(delivery, text, reason)
+            of_part.recorder.dropped(delivery, reason)
         else:
             of_part.counts["delivered"] += 1
 

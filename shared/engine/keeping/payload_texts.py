@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from shared.delivery.delivery import Delivery
 from shared.engine.ports import PayloadStore
 
 
-def texts_of(
-    deliveries: Sequence[Delivery], payloads: PayloadStore
-) -> list[tuple[Delivery, str | None]]:
+def with_texts(deliveries: Sequence[Delivery], payloads: PayloadStore) -> list[Delivery]:
     """
-    Return each delivery with its event's text; ``None`` if its payload blob is missing.
+    Return each delivery with its event's text, but those whose payload blob is missing.
 
     Raises:
         StorageUnavailable: a blob can't be read now.
@@ -20,7 +19,8 @@ def texts_of(
     names = {each.origin.payload for each in deliveries if each.text is None}
     blobs = {name: payloads.read(name) for name in names if name}
     return [
-        (each, each.text if each.text is not None else _line(blobs, each)) for each in deliveries
+        each if each.text is not None else replace(each, text=_line(blobs, each))
+        for each in deliveries
     ]
 
 

@@ -16,7 +16,7 @@ from shared.delivery.delivery import Delivery, Origin
 from shared.delivery.outcome import Outcome, classify
 from shared.delivery.pace import Allowance, ask
 from shared.delivery.requests.added_headers import with_signature
-from shared.delivery.requests.push_request import Loaded, push_request
+from shared.delivery.requests.push_request import push_request
 from shared.engine.keeping.deployment_terms import DeploymentTerms
 from shared.engine.manage.call import Call
 from shared.engine.manage.endpoint_validation import Send
@@ -98,7 +98,7 @@ def send_test_event(
     return answer(200, document)
 
 
-def _test_event(subscription: EventSubscription, event_id: str, now: datetime) -> Loaded:
+def _test_event(subscription: EventSubscription, event_id: str, now: datetime) -> Delivery:
     """Return a delivery of the test event, in the form in which its topic's events are stored."""
     named = {"id": event_id, "subject": _SUBJECT}
     source, time = subscription.topic_id, timestamp(now)
@@ -110,8 +110,7 @@ def _test_event(subscription: EventSubscription, event_id: str, now: datetime) -
         if subscription.input_schema is InputSchema.CUSTOM:  # the whole event is the data
             event["data"] = {**event}
         event |= {"topic": source, "dataVersion": "1.0", "metadataVersion": "1"}
-    text = dumps(event)
-    return Loaded(Delivery(origin=Origin(event_id, now, None), position=0, text=text), text)
+    return Delivery(origin=Origin(event_id, now, None), position=0, text=dumps(event))
 
 
 def _too_many(rate: int, seconds: float) -> HttpAnswer:

@@ -18,9 +18,9 @@ from shared.deadletter.record import batches, blob_body, namespace_record, recor
 from shared.delivery.delivery import Delivery
 from shared.delivery.messages.message_writer import with_blob
 from shared.delivery.policy import EndReason
-from shared.delivery.requests.added_headers import distinct, trace_id
+from shared.delivery.requests.added_headers import distinct
 from shared.engine.keeping.drops_and_holds import log_dropped
-from shared.engine.keeping.payload_texts import texts_of
+from shared.engine.keeping.payload_texts import with_texts
 from shared.engine.ports import (
     DeadLetterStore,
     Metrics,
@@ -165,7 +165,7 @@ class WriteDeadLetters:
             if blob is None:
                 continue
             deliveries = [each for number in its for each in left[number].message.deliveries]
-            texts = (text for _, text in texts_of(deliveries, self.payloads))
+            texts = (each.text for each in with_texts(deliveries, self.payloads))
             topic = topic_of(target.destination.account)
             if topic and is_news(target.subscription.topic, texts):
                 self.notices.publish(topic, [*self._before(target, path), blob])
@@ -188,18 +188,18 @@ class WriteDeadLetters:
         for number, each in [*left.items()]:
             ready = ReadyMessage(number, each, [], [])
             try:
-                texts = texts_of(each.message.deliveries, self.payloads)
+                deliveries = with_texts(each.message.deliveries, self.payloads)
             except StorageUnavailable as error:
                 telemetry.error(
                     "deadletter.failed", **BlobTarget.of(each.message).log_fields, detail=str(error)
                 )
                 self._keep_or_drop(left.pop(number))
                 continue
-            for delivery, text in texts:
-                if text is None:
+            for delivery in deliveries:
+                if delivery.text is None:
                     ready.missing.append(delivery)
                 else:
-                    ready.records.extend(self._record(each, delivery, text))
+                    ready.records.extend(self._record(each, delivery, delivery.text))
             yield ready, len(ready.records), sum(len(each.text) for each in ready.records)
 
     def _record(self, each: ReadMessage, delivery: Delivery, text: str) -> Iterator[LetterText]:
@@ -209,7 +209,7 @@ class WriteDeadLetters:
             cause = delivery.last and delivery.last.cause
             dead = form(delivery, text, note_of(each.message))
             about = event_names(text).about
-            yield LetterText(dead, about, trace_id(delivery, text), cause)
+            yield LetterText(dead, about, delivery.trace_id, cause)
         except (ValueError, TypeError, LookupError, RecursionError) as error:
             reason = f"the dead letter can't be built: {error!r}"
             self.intake.records.write(Queue.DEADLETTERS, each.received.text, reason, [text])

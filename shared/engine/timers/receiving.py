@@ -12,7 +12,7 @@ from shared.clock import Clock, Deadline
 from shared.delivery.messages.message import MessagePart, OtherVersion, ReplayStep
 from shared.delivery.messages.message_reader import decode
 from shared.engine.keeping.clock_records import ClockRecords
-from shared.engine.keeping.payload_texts import texts_of
+from shared.engine.keeping.payload_texts import with_texts
 from shared.engine.keeping.poison_records import PoisonRecords
 from shared.engine.keeping.requeue import OTHER_VERSION_AGAIN_IN
 from shared.engine.ports import Metrics, PayloadStore, Queue, Received, Receiver
@@ -161,7 +161,7 @@ class Intake:
         deliveries = [each for part in message.parts for each in part.deliveries]
         events = [each.text for each in deliveries]
         with suppress(ValueError):  # a damaged blob
-            events = [text for _, text in texts_of(deliveries, self.payloads)]
+            events = [each.text for each in with_texts(deliveries, self.payloads)]
         self._quarantine(queue, message.received, reason, events)
         if queue is Queue.DEADLETTERS:
             self.count_gone(message.message)

@@ -14,7 +14,6 @@ from pushgrid.testing.memory import START, answered
 from shared.delivery.delivery import Delivery
 from shared.delivery.outcome import DeliveryOutcome, Outcome
 from shared.delivery.policy import End, EndReason, RetryAt
-from shared.delivery.requests.push_request import Loaded
 from shared.engine.delivering.attempt_lines import AttemptLines
 from shared.http import Failure, NotAnswered
 from shared.metrics import Metric
@@ -254,8 +253,8 @@ def text_of(
     """Log an attempt; return what a terminal shows of it."""
     caplog.set_level(logging.INFO, LOGGER)
     lines = AttemptLines(key, a_subscription(topic=key.topic, name=key.subscription), terms())
-    loaded = Loaded(replace(a_delivery(), attempts=30), text(id=event_id))
-    lines.attempted((loaded,) * events, outcome, decision, START)
+    tried = a_delivery(attempts=30, text=text(id=event_id))
+    lines.attempted((tried,) * events, outcome, decision, START)
     return str(vars(caplog.records[-1])["text"])
 
 

@@ -237,7 +237,7 @@ def test_what_quick_endpoints_use_keeps_no_slow_one_waiting(app: Deployment) -> 
 
 
 def has_event_1(request: InFlightRequest) -> bool:
-    return any(loaded.delivery.position == 1 for loaded in request.batch)
+    return any(loaded.position == 1 for loaded in request.batch)
 
 
 @pytest.mark.parametrize(

@@ -150,7 +150,7 @@ def test_a_part_that_can_not_be_stored_stops_no_other(
 
 
 def has_event_0(request: InFlightRequest) -> bool:
-    return request.batch[0].delivery.position == 0
+    return request.batch[0].position == 0
 
 
 def test_a_part_in_which_we_fail_comes_back_alone(app: Deployment, logged: Logged) -> None:

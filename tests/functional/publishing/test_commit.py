@@ -20,7 +20,7 @@ from pushgrid.testing.memory import (
     MemorySender,
 )
 from shared.delivery.messages.publication import Publication
-from shared.engine.keeping.payload_texts import texts_of
+from shared.engine.keeping.payload_texts import with_texts
 from shared.engine.ports import OffLoop, Queue
 from shared.engine.publishing.commit import Commit, CommitResult, Report
 from shared.engine.publishing.publish_report import PublishReport
@@ -81,7 +81,7 @@ def test_requests_share_a_payload_blob_which_is_kept_for_the_longest() -> None:
         for part in read_parts(message)
         for each in part.deliveries
     ]
-    read = {each.key: text for each, text in texts_of(deliveries, payloads)}
+    read = {each.key: each.text for each in with_texts(deliveries, payloads)}
     assert {(origin.publish_id, position): text for (origin, position), text in read.items()} == {
         (each.origin.publish_id, position): text
         for each in publications

@@ -16,9 +16,9 @@ from shared.delivery.health.endpoint_health import claim_probe, return_probe
 from shared.delivery.messages.message import EPOCH
 from shared.delivery.outcome import Outcome
 from shared.delivery.policy import End, EndReason
-from shared.delivery.requests.push_request import Loaded, in_common
+from shared.delivery.requests.push_request import in_common
 from shared.subscriptions.subscription import Batching
-from tests.builders import DEAD, a_delivery, a_subscription, an_attempt, terms, text
+from tests.builders import DEAD, a_delivery, a_subscription, an_attempt, terms
 from tests.unit.delivery.observed import LATEST, after, at, seen
 
 ACKNOWLEDGED_BY = timedelta(seconds=40)  # 30 s for the answer, 10 s of margin
@@ -118,7 +118,7 @@ BUSY, NOT_FOUND = Outcome.BUSY, Outcome.NOT_FOUND
 def test_what_was_never_tried_may_share_a_request_whenever_it_was_held() -> None:
     held, rules = Held(at(60), "why"), terms(batching=Batching(max_events=10))
     kept, later = (hold_back(NEW, held, rules, now, now)[0] for now in (START, at(1)))
-    shared = {in_common(Loaded(each, text()), a_subscription(), rules) for each in (NEW, kept)}
+    shared = {in_common(each, a_subscription(), rules) for each in (NEW, kept)}
 
     assert kept == later
     assert len(shared) == 1

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pushgrid.testing.memory import START
-from shared.delivery.delivery import LastAttempt
+from shared.delivery.delivery import Batch, Delivery, LastAttempt
 from shared.delivery.outcome import Outcome
 from shared.delivery.policy import DeliveryTerms
-from shared.delivery.requests.line import Line, entries_of, requests_for
-from shared.delivery.requests.push_request import Loaded, PushBatch, push_request
+from shared.delivery.requests.line import Line, requests_for
+from shared.delivery.requests.push_request import push_request
 from shared.subscriptions.subscription import (
     Batching,
     DeliverySchema,
@@ -41,17 +41,16 @@ ASKED = [
 def add(
     line: Line[str],
     owner: str,
-    events: Iterable[Loaded],
+    events: Iterable[Delivery],
     subscription: EventSubscription,
     rules: DeliveryTerms,
 ) -> None:
-    line.add(entries_of(owner, events, subscription, rules), subscription, rules)
+    line.add(owner, events, subscription, rules)
 
 
-def loaded(position: int = 0, last: LastAttempt | None = None, **members: Any) -> Loaded:
-    attempts = 1 if last else 0
+def loaded(position: int = 0, last: LastAttempt | None = None, **members: Any) -> Delivery:
     event = text(id=f"e-{position}", **members)
-    return Loaded(a_delivery(position, text=event, attempts=attempts, last=last), event)
+    return a_delivery(position, text=event, attempts=1 if last else 0, last=last)
 
 
 @pytest.mark.parametrize(
@@ -71,29 +70,29 @@ def test_how_many_requests_events_take(
     assert requests_for(batching, texts) == requests
 
 
-def drained(line: Line[str]) -> list[PushBatch]:
+def drained(line: Line[str]) -> list[Batch]:
     """Take every request."""
-    batches: list[PushBatch] = []
+    batches: list[Batch] = []
     while line:
-        batches.append(tuple(entry.loaded for entry in line.take()))
+        batches.append(tuple(each for each, _ in line.take()))
     return batches
 
 
 def batches_of(
-    subscription: EventSubscription, rules: DeliveryTerms, events: Iterable[Loaded]
-) -> list[PushBatch]:
+    subscription: EventSubscription, rules: DeliveryTerms, events: Iterable[Delivery]
+) -> list[Batch]:
     """Divide what one message brings into requests."""
     line: Line[str] = Line()
     add(line, "a", events, subscription, rules)
     return drained(line)
 
 
-def positions(batches: Iterable[PushBatch]) -> list[list[int]]:
-    return [[each.delivery.position for each in batch] for batch in batches]
+def positions(batches: Iterable[Batch]) -> list[list[int]]:
+    return [[each.position for each in batch] for batch in batches]
 
 
 def divided(
-    events: list[Loaded], most: int, kilobytes: int = 64, *headers: DynamicHeader, **options: Any
+    events: list[Delivery], most: int, kilobytes: int = 64, *headers: DynamicHeader, **options: Any
 ) -> list[list[int]]:
     """Divide events into requests and return their positions."""
     batching = Batching(max_events=most, preferred_kilobytes=kilobytes)
@@ -120,7 +119,7 @@ def test_a_request_never_has_more_events_than_allowed(
     assert [position for batch in found for position in batch] == list(range(events))
 
 
-def body_size(batch: PushBatch, batching: Batching, **overrides: Any) -> int:
+def body_size(batch: Batch, batching: Batching, **overrides: Any) -> int:
     return len(push_request(a_subscription(**overrides), terms(batching=batching), batch).body)
 
 
@@ -158,7 +157,7 @@ def test_events_with_other_headers_do_not_share_a_request() -> None:
 
 def test_an_event_of_which_no_request_can_be_made_goes_alone() -> None:
     """Storage was damaged; the others of its message are not to blame."""
-    broken = [Loaded(a_delivery(number, text=bad), bad) for number, bad in enumerate(["{", "7"])]
+    broken = [a_delivery(number, text=bad) for number, bad in enumerate(["{", "7"])]
     events = [loaded(5), *broken, loaded(6)]
 
     assert divided(events, 9, 64, KIND) == [[5, 6], [0], [1]]
@@ -191,11 +190,11 @@ def test_requests_partition_what_is_there_within_the_limits(
         request = push_request(CRM, rules, batch)
         alone = {push_request(CRM, rules, (each,)).headers["x-kind"] for each in batch}
         assert alone == {request.headers["x-kind"]}
-        assert len({(each.delivery.attempts, each.delivery.last) for each in batch}) == 1
+        assert len({(each.attempts, each.last) for each in batch}) == 1
         assert 1 <= len(batch) <= most
         assert len(request.body) <= kilobytes * 1024 or len(batch) == 1
         assert [event["id"] for event in json.loads(request.body)] == [
-            f"e-{each.delivery.position}" for each in batch
+            f"e-{each.position}" for each in batch
         ]
 
 
@@ -214,13 +213,7 @@ def test_a_failed_request_is_made_again_as_it_was(
 
     first = batches_of(CRM, rules, events)
     failed = [
-        [
-            Loaded(
-                each.delivery.tried(an_outcome(), START + number * timedelta(microseconds=1)),
-                each.text,
-            )
-            for each in batch
-        ]
+        [each.tried(an_outcome(), START + number * timedelta(microseconds=1)) for each in batch]
         for number, batch in enumerate(first)
         if number % 3
     ]
@@ -237,7 +230,7 @@ def owners_in(line: Line[str]) -> list[list[tuple[str, int]]]:
     """Take every request, and return whose its events are."""
     found = []
     while line:
-        found.append([(entry.owner, entry.loaded.delivery.position) for entry in line.take()])
+        found.append([(owner, each.position) for each, owner in line.take()])
     return found
 
 
@@ -306,7 +299,7 @@ def test_what_is_withdrawn_is_in_no_request(rules: DeliveryTerms) -> None:
 
     withdrawn = line.withdraw([one])
 
-    assert [entry.loaded.delivery.position for entry in withdrawn] == [0, 2, 4, 6]
+    assert [each.position for each, _ in withdrawn] == [0, 2, 4, 6]
     assert line.withdraw([one]) == []
-    assert [entry.loaded.delivery.position for entry in line.withdraw([other])] == [1, 3, 5, 7]
+    assert [each.position for each, _ in line.withdraw([other])] == [1, 3, 5, 7]
     assert not line

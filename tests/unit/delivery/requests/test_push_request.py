@@ -11,8 +11,9 @@ from hypothesis import given
 
 from pushgrid.testing.memory import answered
 from shared.clip import clip
+from shared.delivery.delivery import Batch
 from shared.delivery.requests.failed_attempt import MOST_BODY, MOST_HEADER, endpoint_answer
-from shared.delivery.requests.push_request import Loaded, PushBatch, convert, push_request
+from shared.delivery.requests.push_request import convert, push_request
 from shared.events.publish_http import read_events
 from shared.events.topic import InputSchema
 from shared.http import Audience, OutboundRequest
@@ -43,7 +44,7 @@ from tests.unit.events.publishing import ARRIVAL, a_request, body_of
 CLOUD = a_subscription(delivery_schema=DeliverySchema.CLOUD_EVENTS)
 
 
-def pushed(subscription: EventSubscription, batch: PushBatch, **overrides: Any) -> OutboundRequest:
+def pushed(subscription: EventSubscription, batch: Batch, **overrides: Any) -> OutboundRequest:
     return push_request(subscription, terms(**overrides), batch)
 
 
@@ -55,7 +56,7 @@ def test_an_event_grid_delivery_is_an_array_of_one() -> None:
     delivery = a_delivery(attempts=2)
     audience = Audience("contoso.example", "api://hook")
 
-    request = pushed(a_subscription(name="To-Crm", audience=audience), (Loaded(delivery, text()),))
+    request = pushed(a_subscription(name="To-Crm", audience=audience), (delivery,))
 
     assert request == OutboundRequest(
         "POST",
@@ -75,7 +76,7 @@ def test_an_event_grid_delivery_is_an_array_of_one() -> None:
 
 
 def test_a_cloud_event_is_a_single_object() -> None:
-    request = pushed(CLOUD, (Loaded(a_delivery(), text()),))
+    request = pushed(CLOUD, (a_delivery(text=text()),))
 
     assert request.headers == {
         "aeg-event-type": "Notification",
@@ -91,7 +92,7 @@ def test_a_cloud_event_is_a_single_object() -> None:
 
 @pytest.mark.parametrize(("topic", "said"), [("orders", None), ("shop.orders", "false")])
 def test_a_request_says_that_it_is_of_a_namespace(topic: str, said: str | None) -> None:
-    request = pushed(a_subscription(topic=topic), (Loaded(a_delivery(), text()),))
+    request = pushed(a_subscription(topic=topic), (a_delivery(text=text()),))
 
     assert request.headers.get("aeg-compatibility-mode-enabled") == said
 
@@ -99,9 +100,9 @@ def test_a_request_says_that_it_is_of_a_namespace(topic: str, said: str | None) 
 BATCHES = {"batching": Batching(max_events=2)}
 
 
-def pair(**second: Any) -> PushBatch:
-    delivery = a_delivery(1, attempts=2)
-    return (Loaded(a_delivery(attempts=2), text()), Loaded(delivery, text(id="e-1", **second)))
+def pair(**second: Any) -> Batch:
+    other = a_delivery(1, attempts=2, text=text(id="e-1", **second))
+    return (a_delivery(attempts=2, text=text()), other)
 
 
 def test_a_batch_is_one_array_and_names_no_single_event() -> None:
@@ -125,9 +126,9 @@ def test_a_batch_of_cloud_events_has_a_type_of_its_own(events: int) -> None:
 
     request = pushed(CLOUD, batch, **BATCHES)
 
-    assert json.loads(request.body) == [cloud(each.text) for each in batch]
+    assert json.loads(request.body) == [cloud(each.event) for each in batch]
     assert request.headers["Content-Type"] == "application/cloudevents-batch+json; charset=utf-8"
-    named = batch[0].delivery.system_id(CRM) if events == 1 else None
+    named = batch[0].system_id(CRM) if events == 1 else None
     assert request.headers.get("aeg-output-event-id") == named
 
 
@@ -157,7 +158,7 @@ def test_a_custom_event_is_an_array_of_the_original() -> None:
         input_schema=InputSchema.CUSTOM, delivery_schema=DeliverySchema.CUSTOM_INPUT
     )
 
-    batch = (Loaded(a_delivery(), text(data={"key": 1}, dataVersion="7")),)
+    batch = (a_delivery(text=text(data={"key": 1}, dataVersion="7")),)
     request = pushed(subscription, batch)
 
     assert (request.body, request.headers["aeg-data-version"]) == (b'[{"key":1}]', "7")
@@ -172,7 +173,7 @@ def test_the_data_version_is_the_events_where_a_header_can_hold_it(
     version: str, *, fits: bool
 ) -> None:
     """Design §5: no CR, LF or NUL in headers, nothing unencodable, nothing too long."""
-    request = pushed(a_subscription(), (Loaded(a_delivery(), text(dataVersion=version)),))
+    request = pushed(a_subscription(), (a_delivery(text=text(dataVersion=version)),))
 
     assert request.headers.get("aeg-data-version") == (version if fits else None)
     assert json.loads(request.body)[0]["dataVersion"] == version
@@ -182,7 +183,7 @@ def test_what_is_stored_is_what_is_sent() -> None:
     """The bytes of an event in ASCII are not written anew."""
     event = '{"dataVersion":"","data":[1.10,1E5,-0,123456789012345678901234567890,"a\\nb"]}'
 
-    request = pushed(a_subscription(), (Loaded(a_delivery(), event),))
+    request = pushed(a_subscription(), (a_delivery(text=event),))
 
     assert request.body == f"[{event}]".encode()
 
@@ -190,7 +191,7 @@ def test_what_is_stored_is_what_is_sent() -> None:
 @pytest.mark.parametrize("value", ["grüße", "☃💶", "\x01\x7f", "\\u00e9", '"'], ids=ascii)
 def test_text_is_sent_as_utf_8(value: str) -> None:
     """Escapes would make a text of a megabyte three, and receivers have limits."""
-    request = pushed(a_subscription(), (Loaded(a_delivery(), text(data=value)),))
+    request = pushed(a_subscription(), (a_delivery(text=text(data=value)),))
 
     assert json.loads(request.body)[0]["data"] == value
     if value.isprintable() and "\\" not in value:
