@@ -27,16 +27,20 @@ if TYPE_CHECKING:
     from shared.engine.caching.buffered_metrics import BufferedMetrics
     from shared.engine.caching.health_table import TableHealth
     from shared.engine.caching.resource_cache import InvalidatingStore
-    from shared.engine.delivering.attempt_recorder import AttemptHistory
-    from shared.engine.delivering.budget import Places
+    from shared.engine.delivering.attempt_recorder import AttemptHistory, AttemptRecorder
     from shared.engine.delivering.deliver import Deliver
     from shared.engine.delivering.endpoints import Endpoints
-    from shared.engine.delivering.in_flight import InFlightRequest
+    from shared.engine.delivering.in_hand import (
+        Attempted,
+        MessagesInHand,
+        PushRequest,
+        Shortage,
+    )
     from shared.engine.delivering.judge import PartJudge
     from shared.engine.delivering.push import Push
-    from shared.engine.delivering.results import Attempted, Shortage
     from shared.engine.keeping.clock_records import ClockRecords
     from shared.engine.keeping.deployment_terms import DeploymentTerms
+    from shared.engine.keeping.drops_and_holds import Ends
     from shared.engine.keeping.poison_records import PoisonRecords
     from shared.engine.keeping.requeue import Requeue
     from shared.engine.manage.api import Manage
@@ -50,6 +54,7 @@ if TYPE_CHECKING:
         Chance,
         Commits,
         Directory,
+        Ended,
         Metrics,
         OffLoop,
         Pusher,
@@ -105,7 +110,7 @@ class Tracing(Protocol):
     async def publication(self, answer: Answering, request: HttpRequest, /) -> HttpAnswer:
         """Answer a publish request within a span."""
 
-    async def attempt(self, push: Push, request: InFlightRequest, /) -> Attempted | Shortage:
+    async def attempt(self, push: Push, request: PushRequest, /) -> Attempted | Shortage:
         """Push a request within a span."""
 
     def counting(self, commits: Commits, /) -> Commits:
@@ -188,6 +193,8 @@ class App:
         self._threads = threads
         self._chance = chance
         self._tasks = Tasks()
+        # Hears the end of each delivery; it is set before anything is delivered.
+        self.ended: Callable[[Ended], object] = _hear_nothing
         self._at_stop: list[Callable[[], object]] = []
         self._at_end: list[Callable[[], Awaitable[object]]] = []
         clock.jumped = lambda note: self._try_to_begin(partial(self._record, note))
@@ -288,6 +295,12 @@ class App:
         )
 
     @once
+    def ends(self) -> Ends:
+        from shared.engine.keeping.drops_and_holds import Ends
+
+        return Ends(metrics=self.metrics, sink=self.ended)
+
+    @once
     def poison_records(self) -> PoisonRecords:
         from shared.engine.keeping.poison_records import PoisonRecords
 
@@ -358,14 +371,13 @@ class App:
         self._at_stop += endpoints.stop, self.outbound.stop
         self._at_end.append(self.history.write_all)
         return Deliver(
-            parts=self.judge,
+            judge=self.judge,
             endpoints=endpoints,
-            places=self._places(),
+            in_hand=self._in_hand(),
             requeue=self.requeue,
-            history=self.history,
+            recorder=self.recorder,
             clock=self._clock,
             jitter=self._chance.jitter,
-            metrics=self.metrics,
             clock_records=self.clock_records,
             off_loop=self._deliver_pool,
             replay=self._replay,
@@ -406,6 +418,14 @@ class App:
             tasks=self._tasks,
             logging=self._settings.attempt_log,
             clock=self._clock,
+        )
+
+    @once
+    def recorder(self) -> AttemptRecorder:
+        from shared.engine.delivering.attempt_recorder import AttemptRecorder
+
+        return AttemptRecorder(
+            history=self.history, metrics=self.metrics, ends=self.ends, clock=self._clock
         )
 
     @once
@@ -488,6 +508,7 @@ class App:
             clock=self._clock,
             new_id=self._chance.secret_id,
             metrics=self.metrics,
+            ends=self.ends,
             notices=self.blob_notices,
         )
 
@@ -747,27 +768,27 @@ class App:
         spans = self.outbound.spans
         return spans.counting(commits) if spans else commits
 
-    def _places(self) -> dict[Queue, Places]:
-        from shared.engine.delivering.budget import Places
+    def _in_hand(self) -> dict[Queue, MessagesInHand]:
+        from shared.engine.delivering.in_hand import MessagesInHand
         from shared.engine.ports import Queue
 
-        total = self.store.traits.in_hand
-        return {queue: Places(total=total) for queue in (Queue.DELIVERIES, Queue.RETRIES)}
+        most = self.store.traits.in_hand
+        return {queue: MessagesInHand(most=most) for queue in (Queue.DELIVERIES, Queue.RETRIES)}
 
-    def _endpoints(self, parts: PartJudge, limit: Limit | None = None) -> Endpoints:
+    def _endpoints(self, judge: PartJudge, limit: Limit | None = None) -> Endpoints:
         from shared.delivery.pace import Limit
         from shared.engine.delivering.budget import PUSHES, Budget
+        from shared.engine.delivering.commons import Commons
         from shared.engine.delivering.endpoints import Endpoints
         from shared.engine.delivering.processes import Processes
 
         off_loop = self._deliver_pool
-        return Endpoints(
+        commons = Commons(
             budget=Budget(pushes=min(PUSHES, self.outbound.most)),
             push=self._pushing(),
             reserve_connection=self.outbound.reserve_connection,
-            as_cached=partial(parts.as_cached, off_loop=off_loop),
+            as_cached=partial(judge.as_cached, off_loop=off_loop),
             clock=self._clock,
-            limit=limit or Limit.up_to(self._settings.endpoint_limit),
             processes=Processes(
                 rows=self.store.documents,
                 clock=self._clock,
@@ -775,13 +796,17 @@ class App:
                 tasks=self._tasks,
                 name=self._chance.secret(8).hex(),
             ),
+            tasks=self._tasks,
+        )
+        return Endpoints(
+            commons=commons,
+            limit=limit or Limit.up_to(self._settings.endpoint_limit),
             health=self.health,
             off_loop=off_loop,
             metrics=self.metrics,
-            tasks=self._tasks,
         )
 
-    def _pushing(self) -> Callable[[InFlightRequest], Coroutine[Any, Any, Attempted | Shortage]]:
+    def _pushing(self) -> Callable[[PushRequest], Coroutine[Any, Any, Attempted | Shortage]]:
         spans = self.outbound.spans
         return partial(spans.attempt, self.push) if spans else self.push
 
@@ -850,3 +875,7 @@ class App:
 
     def _new_span_id(self) -> str:
         return self._chance.secret(8).hex()
+
+
+def _hear_nothing(_: Ended) -> None:
+    """Nobody wants to hear of ends."""

@@ -64,12 +64,13 @@ BREAKAGES = {
     ),
     "a retry stored after its message went": Breakage(
         "lost",
-        "shared/engine/delivering/late.py",
-        "            stored = await put(*left)\n",
-        "            stored = []\n"
-        "            __import__('asyncio').get_running_loop().call_later(\n"
-        "                2, lambda: __import__('asyncio').ensure_future(put(*left))\n"
-        "            )\n",
+        "shared/engine/keeping/settling.py",
+        "            await all_stored("
+        "self._store(each, repeat_for) for each in together.values())\n",
+        "            for each in together.values():\n"
+        "                asyncio.get_running_loop().call_later(\n"
+        "                    2, asyncio.ensure_future, self._store(each, repeat_for)\n"
+        "                )\n",
         (Step("kill -9: queue put retries", one_after_the_other(_KILLED)),),
     ),
     "a wrong end": Breakage(

@@ -22,9 +22,8 @@ from shared.delivery.pace import Limit
 from shared.engine.delivering.budget import PUSHES
 from shared.engine.delivering.deliver import Deliver
 from shared.engine.delivering.endpoints import Endpoints
-from shared.engine.delivering.in_flight import InFlightRequest
+from shared.engine.delivering.in_hand import Attempted, PushRequest, Shortage
 from shared.engine.delivering.judge import PartJudge
-from shared.engine.delivering.results import Attempted, Shortage
 from shared.engine.ports import Pusher, Queue, ReserveConnection
 from shared.settings import Settings
 from shared.watched_clock import WatchedClock
@@ -109,27 +108,29 @@ class InMemoryApp(App):
         for work in self.background:
             self.loop.create_task(_go_on(work))
 
-    def new_process(self, parts: PartJudge | None = None, limit: Limit | None = None) -> Deliver:
+    def new_process(self, judge: PartJudge | None = None, limit: Limit | None = None) -> Deliver:
         """Return the delivering of a process that knows nothing yet."""
-        parts = parts or self.deliver.parts
-        endpoints = self._endpoints(parts, limit)
-        return replace(self.deliver, parts=parts, endpoints=endpoints, places=self._places())
+        judge = judge or self.deliver.judge
+        endpoints = self._endpoints(judge, limit)
+        return replace(self.deliver, judge=judge, endpoints=endpoints, in_hand=self._in_hand())
 
     def work(self, text: str, queue: Queue = Queue.DELIVERIES, by: Deliver | None = None) -> None:
         """Deliver a message to the end, and finish what it leaves to be done at once."""
         self.loop.run((by or self.deliver).run(text.encode(), queue))
         self.loop.settle()
 
-    def _endpoints(self, parts: PartJudge, limit: Limit | None = None) -> Endpoints:
-        endpoints = super()._endpoints(parts, limit)
-        endpoints.processes.name = f"p{next(self._processes)}"  # in the order of their beginning
+    def _endpoints(self, judge: PartJudge, limit: Limit | None = None) -> Endpoints:
+        endpoints = super()._endpoints(judge, limit)
+        endpoints.commons.processes.name = (
+            f"p{next(self._processes)}"  # in the order of their beginning
+        )
         return endpoints
 
     def _new_span_id(self) -> str:
         return f"{next(self._spans):016x}"
 
     def _pushing(self) -> Any:
-        async def push(request: InFlightRequest) -> Attempted | Shortage:
+        async def push(request: PushRequest) -> Attempted | Shortage:
             return await self.push(request)  # the one that the test has chosen by now
 
         return push

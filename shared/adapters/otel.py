@@ -22,9 +22,8 @@ from shared import VERSION
 from shared.delivery.messages.publication import Publication
 from shared.delivery.outcome import Outcome
 from shared.delivery.requests.added_headers import common_trace, traces_of
-from shared.engine.delivering.in_flight import InFlightRequest
+from shared.engine.delivering.in_hand import Attempted, PushRequest, Shortage
 from shared.engine.delivering.push import Push
-from shared.engine.delivering.results import Attempted, Shortage
 from shared.engine.ports import Commits
 from shared.events.trace_context import TraceContext, trace_context, trace_of_event
 from shared.http import Answering, HttpAnswer, HttpRequest
@@ -66,7 +65,7 @@ class Spans:
                 span.set_status(StatusCode.ERROR)
             return found
 
-    async def attempt(self, push: Push, request: InFlightRequest) -> Attempted | Shortage:
+    async def attempt(self, push: Push, request: PushRequest) -> Attempted | Shortage:
         """
         Push a request as a span of its events' trace; the subscriber's spans are its children.
 

@@ -46,7 +46,7 @@ def is_idle(budget: Budget) -> bool:
 
 def known(endpoints: Endpoints) -> Collection[Endpoint]:
     """Return the endpoints that a process remembers."""
-    return endpoints._known.values()
+    return endpoints.known.values()
 
 
 class Directory(Faulty):
@@ -135,9 +135,9 @@ class Deployment(InMemoryApp):
 
     def set_terms(self, **choices: Any) -> None:
         """Change the deployment's terms."""
-        parts = self.deliver.parts
-        terms = replace(parts.terms, **choices)
-        self.deliver = replace(self.deliver, parts=replace(parts, terms=terms))
+        judge = self.deliver.judge
+        terms = replace(judge.terms, **choices)
+        self.deliver = replace(self.deliver, judge=replace(judge, terms=terms))
 
     def hold(self, *marks: str) -> HeldPusher:
         """Hold pushes with one of these texts in their URL or body."""
@@ -159,7 +159,9 @@ class Deployment(InMemoryApp):
             logging=logging,
             clock=self.clock,
         )
-        self.deliver = replace(self.deliver, history=history)
+        self.deliver = replace(
+            self.deliver, recorder=replace(self.deliver.recorder, history=history)
+        )
 
     def subscribe(self, **overrides: Any) -> EventSubscription:
         subscription = a_subscription(**overrides)

@@ -90,8 +90,8 @@ def test_a_large_event_is_replayed_in_its_message(driven: DrivenApp) -> None:
     assert (len(crm.received), driven.payloads.blobs) == (1, {})
 
 
-def test_a_process_has_places_for_as_many_messages_as_it_gets(app: Deployment) -> None:
-    assert {places.total for places in app.deliver.places.values()} == {ANOTHER.in_hand}
+def test_a_process_counts_with_as_many_messages_as_it_gets(app: Deployment) -> None:
+    assert {each.most for each in app.deliver.in_hand.values()} == {ANOTHER.in_hand}
 
 
 def test_there_are_no_other_queues_timers_or_jobs(app: Deployment) -> None:

@@ -112,7 +112,7 @@ def test_what_is_left_of_an_app_is_named_until_it_has_ended() -> None:
     held = HeldPusher(one.pusher)
     held.hold(URL)
     one.push = replace(one.push, pusher=held)
-    budget = one.deliver.endpoints.budget
+    budget = one.deliver.endpoints.commons.budget
     publish(one, key, 1)
     (message,) = one.queues.texts(Queue.DELIVERIES)
 
@@ -121,7 +121,8 @@ def test_what_is_left_of_an_app_is_named_until_it_has_ended() -> None:
     one.loop.settle()
     waiting = one.leftovers()
     budget.pushes = most
-    one.loop.call_soon(budget.next_waiting)
+    (endpoint,) = one.deliver.endpoints.known.values()
+    one.loop.call_soon(endpoint.wake)
     one.loop.settle()
     under_way = one.leftovers()
     held.let_go()

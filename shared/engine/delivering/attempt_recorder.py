@@ -16,17 +16,18 @@ from shared.delivery.outcome import DeliveryOutcome, EndpointAnswer
 from shared.delivery.policy import (
     Decision,
     Delivered,
+    DeliveryTerms,
     End,
     EndReason,
     EndState,
     RetryAt,
 )
 from shared.delivery.requests.added_headers import replay_job
-from shared.engine.delivering.attempt_lines import AttemptLines
-from shared.engine.delivering.results import Attempted
-from shared.engine.keeping.drops_and_holds import log_dropped
+from shared.engine.delivering.attempt_lines import log_attempted, log_ended, log_succeeded
+from shared.engine.delivering.in_hand import Attempted, Part
+from shared.engine.keeping.drops_and_holds import Ends
 from shared.engine.keeping.event_loop import loop_time
-from shared.engine.ports import AttemptLog, Metrics, OffLoop
+from shared.engine.ports import AttemptLog, Ended, Metrics, OffLoop
 from shared.events.event import event_ids, event_names
 from shared.metrics import Metric, error_type
 from shared.settings import AttemptLogging
@@ -98,77 +99,69 @@ class AttemptHistory:
         telemetry.error("attempts.lost", count=count, quiet_seconds=seconds, detail=why)
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptRecorder:
-    """Records what becomes of one part's deliveries: in log lines, rows and counts."""
+    """Records what becomes of deliveries: in log lines, rows and counts."""
 
-    lines: AttemptLines
     history: AttemptHistory
     metrics: Metrics
+    ends: Ends
     clock: Clock
-    _rows: list[AttemptRecord] = field(default_factory=list)
 
-    @property
-    def key(self) -> SubscriptionKey:
-        return self.lines.key
-
-    @property
-    def keeps_successes(self) -> bool:
-        return self.history.keeps(EndState.DELIVERED)
-
-    def take_rows(self) -> list[AttemptRecord]:
-        """Return the rows that are to be stored, once."""
-        rows, self._rows = self._rows, []
-        return rows
-
-    def seen(self, batch: Batch) -> None:
+    def seen(self, part: Part, batch: Batch) -> None:
         """Count the age of the oldest event of a request that was made or requeued: no events."""
         published = min(each.origin.published_at for each in batch)
         age = max(self.clock.now() - published, timedelta())
-        self.metrics.count(Metric.EVENT_AGE, *self.key, by=age // timedelta(milliseconds=1))
+        self.metrics.count(Metric.EVENT_AGE, *part.key, by=age // timedelta(milliseconds=1))
 
-    def pushed(self, attempted: Attempted, events: int, *, is_first: bool) -> None:
+    def pushed(self, part: Part, batch: Batch, attempted: Attempted) -> None:
         """Count an attempt for each event, and once the time of a request that was answered."""
-        outcome, count, key = attempted.outcome, self.metrics.count, self.key
-        if is_first and outcome.status is not None:
+        outcome, count, key = attempted.outcome, self.metrics.count, part.key
+        if batch[0] is attempted.first and outcome.status is not None:
             count(Metric.PROCESSING_DURATION, *key, by=round(outcome.seconds * 1000, 1))
         if attempted.succeeded:
-            count(Metric.DELIVERY_SUCCESS, *key, by=events)
+            count(Metric.DELIVERY_SUCCESS, *key, by=len(batch))
         else:
             kind = error_type(outcome.status)
-            count(Metric.ATTEMPT_FAIL, *key, by=events, Error=outcome.outcome, ErrorType=kind)
+            count(Metric.ATTEMPT_FAIL, *key, by=len(batch), Error=outcome.outcome, ErrorType=kind)
 
-    def attempted(self, tried: Batch, attempted: Attempted, decisions: Sequence[Decision]) -> None:
+    def attempted(
+        self, part: Part, tried: Batch, attempted: Attempted, decisions: Sequence[Decision]
+    ) -> None:
         """
         Record an attempt whose events have it counted, with what follows for each.
 
         Successes come here only if they are kept.
         """
+        outcome, first = attempted.outcome, decisions[0]
         for delivery, decision in zip(tried, decisions, strict=True):
-            self._add(delivery, attempted.began_at, attempted.outcome, decision)
-        if isinstance(decisions[0], Delivered):
-            self.lines.succeeded(tried, attempted.outcome)
+            self._add(part, delivery, attempted.began_at, outcome, decision)
+        if isinstance(first, Delivered):
+            log_succeeded(part.key, tried, outcome)
         else:
-            self.lines.attempted(tried, attempted.outcome, decisions[0], self.clock.now())
+            log_attempted(part, tried, outcome, first, self.clock.now())
 
-    def ended(self, delivery: Delivery, end: End) -> None:
+    def ended(self, part: Part, delivery: Delivery, end: End) -> None:
         """Record an end without another attempt."""
-        self.lines.ended(delivery, end)
-        self._add(delivery, self.clock.now(), None, end)
+        if delivery.text is not None:  # of what is gone, the drop says all
+            log_ended(part.key, delivery, end)
+        self._add(part, delivery, self.clock.now(), None, end)
 
-    def lost(self, delivery: Delivery, end: End) -> None:
-        """Record the end of a delivery whose event is gone."""
-        self._add(delivery, self.clock.now(), None, end)
-
-    def dropped(self, delivery: Delivery, reason: EndReason) -> None:
-        """Record that nothing is left of an event."""
-        key, cause = self.key, delivery.last.cause if delivery.last else None
+    def heard(self, ended: Ended) -> None:
+        """Hear of an end; of a drop nothing is left: it is counted and logged."""
+        if ended.state is EndState.DEAD_LETTERED:
+            self.ends.sink(ended)
+            return
+        key, delivery = ended.key, ended.delivery
+        cause = delivery.last.cause if delivery.last else None
         named = {"system_id": delivery.system_id(key), "trace_id": delivery.trace_id}
-        log_dropped(self.metrics, key, reason, [delivery.text], cause=cause, **named)
+        self.ends.dropped([ended], cause=cause, **named)
 
-    def answered_late(self, batch: Batch, outcome: DeliveryOutcome, *, is_cancelled: bool) -> None:
+    def answered_late(
+        self, part: Part, batch: Batch, outcome: DeliveryOutcome, *, is_cancelled: bool
+    ) -> None:
         """Record a success after the timeout, and whether it could cancel what followed."""
-        key, seconds = self.key, outcome.seconds
+        key, seconds = part.key, outcome.seconds
         telemetry.info(
             "delivery.answered_late",
             topic=key.topic,
@@ -185,43 +178,39 @@ class AttemptRecorder:
         self.metrics.count(Metric.DELIVERY_SUCCESS, *key, by=len(batch))
         if self.history.keeps(None):  # and so the attempts that failed
             now, why = self.clock.now(), f"a late success, after {seconds:.0f} s"
-            rows = [
-                replace(
-                    self._row(delivery, now),
-                    number=delivery.attempts + 1,
-                    state=EndState.DELIVERED,
-                    why=why,
-                )
-                for delivery in batch
-            ]
-            self.history.add(rows)
+            rows = (self._row(key, each, now) for each in batch)
+            self.history.add(
+                replace(each, number=each.number + 1, state=EndState.DELIVERED, why=why)
+                for each in rows
+            )
 
     def _add(
         self,
+        part: Part,
         delivery: Delivery,
         at: datetime,
         outcome: DeliveryOutcome | None,
         decision: Decision,
     ) -> None:
         """Add the row of an attempt that began *at*, or without an *outcome* an end found then."""
-        state = self._state(decision)
+        state = _state(part.terms, decision)
         if not self.history.keeps(state):
             return
         now, is_dead = self.clock.now(), state is EndState.DEAD_LETTERED
-        row = self._row(delivery, at)
+        row = self._row(part.key, delivery, at)
         row = replace(
             row,
             outcome=outcome and _once(outcome, row.system_id),
             next_at=decision.due if isinstance(decision, RetryAt) else None,
             state=state,
             reason=decision.reason if isinstance(decision, End) else None,
-            blob_due_at=max(self.lines.terms.blob_due(delivery, now), now) if is_dead else None,
+            blob_due_at=max(part.terms.blob_due(delivery, now), now) if is_dead else None,
             why="" if isinstance(decision, Delivered) else decision.why,
         )
-        self._rows.append(row)
+        part.rows.append(row)
 
-    def _row(self, delivery: Delivery, at: datetime) -> AttemptRecord:
-        key, names = self.key, event_names(delivery.text)
+    def _row(self, key: SubscriptionKey, delivery: Delivery, at: datetime) -> AttemptRecord:
+        names = event_names(delivery.text)
         return AttemptRecord(
             topic=key.topic,
             subscription=key.subscription,
@@ -229,7 +218,7 @@ class AttemptRecorder:
             event_id=names.id,
             event_type=names.type,
             subject=names.subject,
-            event=delivery.text if self.keeps_successes else None,
+            event=delivery.text if self.history.keeps(EndState.DELIVERED) else None,
             trace_id=delivery.trace_id,
             replay_of=replay_job(delivery.origin.publish_id),
             published_at=delivery.origin.published_at,
@@ -240,15 +229,17 @@ class AttemptRecorder:
             why="",
         )
 
-    def _state(self, decision: Decision) -> EndState | None:
-        if isinstance(decision, RetryAt):
-            return None
-        if isinstance(decision, Delivered):
-            return EndState.DELIVERED
-        can_be_kept = (
-            self.lines.terms.dead_letter and decision.reason is not EndReason.PAYLOAD_MISSING
-        )
-        return EndState.DEAD_LETTERED if can_be_kept else EndState.DROPPED
+
+def _state(terms: DeliveryTerms, decision: Decision) -> EndState | None:
+    if isinstance(decision, RetryAt):
+        return None
+    return end_state(terms, decision) if isinstance(decision, End) else EndState.DELIVERED
+
+
+def end_state(terms: DeliveryTerms, end: End) -> EndState:
+    """Return what becomes of a delivery that is given up; of one whose event is gone, nothing."""
+    can_be_kept = terms.dead_letter and end.reason is not EndReason.PAYLOAD_MISSING
+    return EndState.DEAD_LETTERED if can_be_kept else EndState.DROPPED
 
 
 def _once(outcome: DeliveryOutcome, system_id: str) -> DeliveryOutcome:

@@ -1,4 +1,4 @@
-"""Divides what all endpoints share: pushes under way, messages in flight, and memory."""
+"""Divides what all endpoints share: pushes under way, and memory."""
 
 from __future__ import annotations
 
@@ -7,17 +7,13 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from shared.delivery.pace import Speed
-from shared.engine.keeping.requeue import PATIENCE
-
-if TYPE_CHECKING:
-    from shared.engine.delivering.endpoint import Endpoint
+from shared.subscriptions.subscription import SubscriptionKey
 
 PUSHES = 4096  # under way in a process, as far as its descriptors allow
-BYTES = 64 * 1024 * 1024  # of events in messages in flight
+BYTES = 64 * 1024 * 1024  # of events in messages in hand
 _TIMES_FREE = 3
 _LONGEST_FOR_MEMORY = {Speed.QUICK: 60.0, Speed.UNKNOWN: 1.0, Speed.SLOW: 0.0}  # seconds
 
@@ -36,33 +32,23 @@ def has_room(speed: Speed, own: int, taken: int, total: int) -> bool:
     return own < _TIMES_FREE * (open_to - taken)
 
 
-@dataclass(slots=True, kw_only=True)
-class Places:
-    """
-    The messages in flight of one queue function.
-
-    While they are scarce, what would wait for an endpoint that does not answer briefly is requeued,
-    and failing puts are not repeated. Through the *entrance* the parts of one message go at a time:
-    many messages that come back together do not keep the loop from those of the other queue.
-    """
-
-    total: int
-    taken: int = 0
-    entrance: asyncio.Lock = field(default_factory=asyncio.Lock)
+class Pushing(Protocol):
+    """What pushes: an endpoint."""
 
     @property
-    def are_scarce(self) -> bool:
-        """Whether more than half are taken: what comes may not wait long."""
-        return self.taken > self.total // 2
+    def key(self) -> SubscriptionKey:
+        """Whose it is."""
 
     @property
-    def are_almost_gone(self) -> bool:
-        """Whether more than three quarters are taken: nor may what waits already."""
-        return self.taken > self.total * 3 // 4
+    def speed(self) -> Speed:
+        """How fast its latest pushes were."""
 
-    def patience(self) -> timedelta:
-        """Return for how long a message may keep its place while puts fail."""
-        return timedelta() if self.are_scarce else PATIENCE
+    @property
+    def under_way(self) -> int:
+        """How many requests it has under way."""
+
+    def pump(self) -> None:
+        """Begin the requests that may begin now."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -72,9 +58,10 @@ class Budget:
     pushes: int = PUSHES
     bytes: int = BYTES
     is_stopping: bool = False
-    _under_way: Counter[Speed] = field(default_factory=Counter)  # pushes, by endpoints' speed
-    _waiting: dict[Endpoint, None] = field(default_factory=dict)  # for a push
-    _unpacked: dict[bool, int] = field(default_factory=lambda: {True: 0, False: 0})  # if quick
+    under_way: Counter[Speed] = field(default_factory=Counter)  # pushes, by endpoints' speed
+    waiting: dict[Pushing, None] = field(default_factory=dict)  # for a push
+    unpacked: dict[bool, int] = field(default_factory=lambda: {True: 0, False: 0})  # if quick
+    _has_freed: bool = False  # a push has ended since the last turn of those that wait
     _first: dict[bool, asyncio.Lock] = field(  # of those that wait for memory
         default_factory=lambda: {True: asyncio.Lock(), False: asyncio.Lock()}
     )
@@ -97,22 +84,22 @@ class Budget:
                     await self._freed.wait()
                 if not self.is_stopping:
                     has_it = True
-                    self._unpacked[is_quick] += size
+                    self.unpacked[is_quick] += size
         try:
             yield has_it
         finally:
             if has_it:
-                self._unpacked[is_quick] -= size
+                self.unpacked[is_quick] -= size
                 self._freed.set()
 
     def leftovers(self) -> Iterator[str]:
         """Yield what uses it, or waits for it."""
-        if pushes := self._under_way.total():
+        if pushes := self.under_way.total():
             yield f"budget: pushes {pushes}"
-        if unpacked := sum(self._unpacked.values()):
+        if unpacked := sum(self.unpacked.values()):
             yield f"budget: bytes of events {unpacked}"
-        for endpoint in self._waiting:
-            yield f"budget: {'/'.join(endpoint.health.key)} waits for a push"
+        for endpoint in self.waiting:
+            yield f"budget: {'/'.join(endpoint.key)} waits for a push"
 
     def stop(self) -> None:
         """Let nothing more be pushed: the host stops."""
@@ -120,40 +107,40 @@ class Budget:
         self._freed.set()
 
     def _has_memory(self, size: int, *, is_quick: bool) -> bool:
-        not_quick, unpacked = self._unpacked[False], sum(self._unpacked.values())
+        not_quick, unpacked = self.unpacked[False], sum(self.unpacked.values())
         if not is_quick and not_quick and not_quick + size > self.bytes // 2:
             return False
         return not unpacked or unpacked + size <= self.bytes
 
-    def may_push(self, endpoint: Endpoint) -> bool:
-        """Tell whether a push may begin; if not, the endpoint is asked again when one has ended."""
+    def may_push(self, endpoint: Pushing) -> bool:
+        """Tell whether a push may begin."""
         speed = endpoint.speed
-        total = taken = self._under_way.total()
+        total = taken = self.under_way.total()
         if speed is not Speed.QUICK:
-            taken -= self._under_way[Speed.QUICK]
-        if total < self.pushes and has_room(speed, endpoint.under_way, taken, self.pushes):
-            self._waiting.pop(endpoint, None)
-            return True
-        self._waiting[endpoint] = None
-        return False
+            taken -= self.under_way[Speed.QUICK]
+        return total < self.pushes and has_room(speed, endpoint.under_way, taken, self.pushes)
 
-    def keeps_from_first(self, endpoint: Endpoint) -> bool:
+    def keeps_from_first(self, endpoint: Pushing) -> bool:
         """Tell whether an endpoint of which nothing is known waits for its first push."""
-        return endpoint.speed is Speed.UNKNOWN and endpoint in self._waiting
+        return endpoint.speed is Speed.UNKNOWN and endpoint in self.waiting
 
     def count(self, speed: Speed, pushes: int) -> None:
         """Count pushes that begin, or end if negative, to an endpoint of that speed."""
-        self._under_way[speed] += pushes
+        self.under_way[speed] += pushes
+        self._has_freed = self._has_freed or pushes < 0
 
-    def next_waiting(self) -> None:
-        """Let endpoints push that waited: first those that have the fewest under way."""
+    def in_turn(self) -> Iterator[Pushing]:
+        """
+        Yield those that wait and may push since another push has ended: the fewest first.
+
+        Each is pushed for before the next is asked for, and stays in `waiting` if it waits on.
+        """
+        if not self._has_freed:
+            return
+        self._has_freed = False
         blocked: set[Speed] = set()  # where one can't push, none can
-        for endpoint in sorted(self._waiting, key=lambda each: each.under_way):
+        for endpoint in sorted(self.waiting, key=lambda each: each.under_way):
             if endpoint.speed not in blocked:
-                endpoint.pump()  # and to the end, if it gets some and waits on
-                if endpoint in self._waiting:
+                yield endpoint
+                if endpoint in self.waiting:
                     blocked.add(endpoint.speed)
-
-    def leave(self, endpoint: Endpoint) -> None:
-        """Note that an endpoint has nothing to push any more."""
-        self._waiting.pop(endpoint, None)

@@ -3,42 +3,39 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
 
 from shared import telemetry
 from shared.delivery.delivery import Batch
 from shared.delivery.furthest import LONGEST_IN_LINE
-from shared.delivery.health.availability import Availability, Held, NeedsProbe, as_held
+from shared.delivery.gate import EndpointState, NotNow, PushNow, Until, Wait, gate, over_rate
+from shared.delivery.health.availability import Availability, as_held
 from shared.delivery.health.endpoint_health import EVENTS_FAULT, Observation
-from shared.delivery.outcome import Outcome
+from shared.delivery.outcome import DeliveryOutcome, Outcome
 from shared.delivery.pace import Accepted, Limit, Pacing, PushTimes, Returns, Speed
 from shared.delivery.policy import DeliveryTerms
 from shared.delivery.requests.line import Line, requests_for
 from shared.delivery.shares import ALONE
-from shared.engine.delivering.in_flight import (
-    InFlightMessage,
-    InFlightPart,
-    InFlightRequest,
+from shared.engine.delivering.commons import Commons
+from shared.engine.delivering.in_hand import (
+    Attempted,
+    Part,
+    PushRequest,
+    Result,
+    Shortage,
     by_part,
-    request_of,
 )
-from shared.engine.delivering.judge import STORAGE_RETRY_DELAY, JudgedPart
-from shared.engine.delivering.results import Attempted, DeliveryResult, NotNow, Shortage
+from shared.engine.delivering.judge import STORAGE_RETRY_DELAY
 from shared.engine.delivering.shared_health import SharedHealth
 from shared.engine.keeping.event_loop import loop_time
 from shared.errors import StorageUnavailable
-from shared.subscriptions.subscription import EventSubscription
-
-if TYPE_CHECKING:
-    from shared.engine.delivering.endpoints import Endpoints
+from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
 
 TICK = 0.5  # seconds between two looks at what is not pushed at once
 SOONEST_BACK = timedelta(seconds=1)  # of what could not be pushed in time
 LEAST_A_SECOND = 5.0  # requests with what was held: an endpoint that failed has a small limit
-NO_SHARE_AGAIN_IN = timedelta(seconds=5)  # of a limit smaller than the number of processes
 SHORTAGE_AGAIN_IN = timedelta(seconds=5)  # and up to three times as long (jitter)
 
 
@@ -48,21 +45,23 @@ class Endpoint:
 
     subscription: EventSubscription  # as it was read last: its pause and its limits count
     health: SharedHealth
-    endpoints: Endpoints
+    commons: Commons
     limit: Limit
     returns: Returns
     # What is due now, whichever messages brought it.
-    line: Line[InFlightPart] = field(default_factory=Line)
+    line: Line[Part] = field(default_factory=Line)
     # Those with deliveries in the line or under way: a set that keeps the order.
-    parts: dict[InFlightPart, None] = field(default_factory=dict)
+    parts: dict[Part, None] = field(default_factory=dict)
     times: PushTimes = field(default_factory=PushTimes)
     speed: Speed = Speed.UNKNOWN
     accepted: Accepted = field(default_factory=Accepted)
     pacing: Pacing = field(default_factory=Pacing)
-    _requests: dict[InFlightRequest, None] = field(default_factory=dict)  # under way, in order
-    _pumps_at: float = 0.0  # seconds: when the limit a second allows the next request
+    _requests: dict[PushRequest, None] = field(default_factory=dict)  # under way, in order
+    waits: Wait | None = None  # what its line waited for when it was looked at last
+    _entered: list[Part] = field(default_factory=list)  # since then
+    _ended: list[tuple[PushRequest, Result | Shortage]] = field(default_factory=list)  # likewise
+    _wakes_at: float = 0.0  # seconds: when the limit a second allows the next request
     _is_probing: bool = False
-    _awaits_connection: bool = False
     _is_ticking: bool = False
     _is_refreshing: bool = False
 
@@ -72,155 +71,184 @@ class Endpoint:
         return self.health.health.endpoint
 
     @property
+    def key(self) -> SubscriptionKey:
+        return self.health.key
+
+    @property
     def under_way(self) -> int:
         return len(self._requests)
 
     @property
     def is_prompt(self) -> bool:
-        """Whether the place of what waits for it is soon free, as far as is known."""
+        """Whether what waits for it is soon pushed, as far as is known."""
         is_new = self.speed is Speed.UNKNOWN
-        if self.line and (self.subscription.is_shared or (is_new and self._awaits_connection)):
+        awaits_connection = self.waits and self.waits.until is Until.CONNECTION
+        if self.line and (self.subscription.is_shared or (is_new and awaits_connection)):
             return False
         is_soon = self.times.free_soon(len(self.parts), self.limit.value, self._hangs_for())
-        return is_soon and not self.endpoints.budget.keeps_from_first(self)
+        return is_soon and not self.commons.budget.keeps_from_first(self)
 
     @property
     def is_idle(self) -> bool:
         """Whether nothing is in its line or under way."""
         return not (self.parts or self.under_way or self._is_probing)
 
-    def enter(self, judged: JudgedPart, message: InFlightMessage) -> InFlightPart:
-        """Line up the deliveries of a part; `pump` begins to push them."""
-        part = InFlightPart(judged=judged, message=message, endpoint=self, open=len(judged.to_push))
-        self.parts[part] = message.parts[part] = None
-        self.subscription = judged.subscription
-        self.line.add(part, judged.to_push, judged.subscription, judged.terms)
+    def enter(self, part: Part) -> None:
+        """Line up the deliveries of a part."""
+        part.enter(self)
+        self.parts[part] = None
+        self._entered.append(part)
+        self.subscription = part.subscription
+        self.line.add(part, part.to_push, part.subscription, part.terms)
         self._tick_soon()
-        return part
+        self.wake()
+
+    def wake(self) -> None:
+        """Have the line looked at in the next turn of the loop."""
+        self.commons.wake(self)
+
+    def withdraw(self, part: Part) -> None:
+        self.line.withdraw({part})
+        self.parts.pop(part, None)
 
     def pump(self) -> None:
-        """
-        Begin the requests that may begin now.
+        """Learn from each push that has ended, and begin what may begin after it."""
+        ended, self._ended = self._ended, []
+        for each in ended:
+            self._take_end(*each)
+            self._begin_what_may()
+        if not ended:
+            self._begin_what_may()
+        self._await()
+        entered, self._entered = self._entered, []
+        self._requeue_unless_prompt(part for part in entered if part.message.others.is_half_full)
 
-        The line waits while a probe is under way or no more requests are allowed: by the endpoint's
-        limit, this process's share of the subscription's limits, the budget, or the connections
-        that are being opened to its host. It is requeued if the endpoint is held or paused, or the
-        host stops; a request, if over the allowed rate.
-        """
-        if self.endpoints.budget.is_stopping:
-            self._requeue_line(NotNow(self.endpoints.clock.now(), "the host stops"))
-        while self.line and not self._is_probing and self.under_way < self.limit.value:
-            if not self._is_within_limits():
-                break
-            terms = self.line.first.judged.terms
-            found = self._availability(terms)
-            if isinstance(found, Held):
-                self._hold_line(found)
-                break
-            if not self.endpoints.budget.may_push(self):
-                return  # It stays among those that the budget lets push later; `break` leaves them.
-            if isinstance(found, NeedsProbe):
-                self._is_probing = True
-                self.endpoints.tasks.spawn(self._probe(terms))
-                break
-            if not self._begin_next():
-                break
-        self.endpoints.budget.leave(self)
-
-    def requeue_unless_prompt(self, *parts: InFlightPart) -> None:
-        """Requeue what parts have in the line, unless their places will soon be free."""
-        if not self.is_prompt:
-            self._requeue_paced(parts, "more than half of the places are taken")
+    def _begin_what_may(self) -> None:
+        """Do with the line what the gate says, until it is empty or waits."""
+        self.waits, now = None, self.commons.clock.now()
+        while self.line and self.waits is None:
+            found = gate(self._state(now), now)
+            if isinstance(found, Wait):
+                self.waits = found
+            elif isinstance(found, PushNow):
+                self._begin_next(now, is_probe=found.is_probe)
+            elif found.is_line:
+                self._requeue(self.parts, found)
+            else:
+                self._report(by_part(self.line.take()), self._asked(now) or found)
 
     def book_return(self, texts: Sequence[str | None]) -> datetime:
         """Book the return of events for which there is no room; ``None``: one not read yet."""
-        now = self.endpoints.clock.now()
+        now = self.commons.clock.now()
         return self._book(
             texts, now + SOONEST_BACK, self._requests_a_second(max(self.under_way, 1))
         )
 
-    def succeeded_late(self, terms: DeliveryTerms, sent_at: datetime) -> None:
-        """Record a success of the endpoint after the timeout; it annuls the failure."""
-        now = self.endpoints.clock.now()
+    def succeeded_late(
+        self, request: PushRequest, outcome: DeliveryOutcome, sent_at: datetime
+    ) -> None:
+        """Record a success after the timeout; it annuls the failure."""
+        now = self.commons.clock.now()
         seen = Observation(
             outcome=Outcome.DELIVERED, new_events=0, sent_at=sent_at, ended_at=now, is_late=True
         )
-        self.health.observed(seen, terms)
-        self.pump()
+        self.health.observed(seen, request.part.terms)
+        self.wake()
+        parts = request.by_part
+        taken = [part.message.answered_late(part, batch, outcome) for part, batch in parts]
+        self.commons.tasks.spawn(self._annul_failure(request, taken))
 
-    def timeout_annulled(self, request: InFlightRequest) -> None:
-        """Let the timeout of a request count no more: it has succeeded, and is not repeated."""
-        limit, half_used = self.limit, request.began_half_used
-        self.limit = limit.after_late_success(request.ended_at, half_used=half_used)
-        self._accept(request)
-        self.pump()
+    async def _annul_failure(self, request: PushRequest, taken: Sequence[Awaitable[bool]]) -> None:
+        """Let the timeout of a request that is not repeated count no more."""
+        if all(await asyncio.gather(*taken)):
+            limit, half_used = self.limit, request.began_half_used
+            self.limit = limit.after_late_success(request.ended_at, half_used=half_used)
+            self._accept(request)
+            self.wake()
 
-    def _availability(self, terms: DeliveryTerms) -> Availability:
-        now, pause = self.endpoints.clock.now(), self.subscription.pause
-        return as_held(pause, now) if pause else self.health.availability(terms, now)
+    def _state(self, now: datetime) -> EndpointState:
+        """Return what the gate needs to know."""
+        subscription, commons = self.subscription, self.commons
+        share = commons.processes.share() if subscription.is_shared else ALONE
+        if share:
+            self.pacing = self.pacing.with_share(share, subscription.limits, subscription.rate)
+        if pause := subscription.pause:
+            found: Availability = as_held(pause, now)
+        else:
+            found = self.health.availability(self.line.first.terms, now)
+        return EndpointState(
+            is_stopping=commons.budget.is_stopping,
+            is_probing=self._is_probing,
+            under_way=len(self._requests),
+            limit=self.limit.value,
+            pacing=self.pacing if share else None,
+            availability=found,
+            has_budget=commons.budget.may_push(self),
+            seconds=loop_time(),
+        )
 
-    def _is_within_limits(self) -> bool:
-        """Tell whether the share of this process allows a request; if not, see to what follows."""
-        subscription = self.subscription
-        share = self.endpoints.processes.share(self.pump) if subscription.is_shared else ALONE
-        if share is None:
-            return False  # `pump` is called once it is read.
-        self.pacing = self.pacing.with_share(share, subscription.limits, subscription.rate)
-        if self.pacing.is_stopped:
-            again_at = self.endpoints.clock.now() + NO_SHARE_AGAIN_IN
-            self._requeue_line(NotNow(again_at, "other processes use the whole limit"))
-            return False
-        if self.pacing.is_early(loop_time()):
-            if self._pumps_at != self.pacing.next_at:
-                self._pumps_at = self.pacing.next_at
-                asyncio.get_running_loop().call_at(self._pumps_at, self.pump)
-            return False
-        return self.pacing.has_room(self.under_way)
+    def _await(self) -> None:
+        """Have what the line waits for wake it; the end of a push or probe does so anyway."""
+        until = self.waits and self.waits.until
+        if until is Until.BUDGET:
+            self.commons.budget.waiting[self] = None
+        else:
+            self.commons.budget.waiting.pop(self, None)
+        if until is Until.SHARE_IS_READ:
+            self.commons.processes.tell(self.wake)
+        elif self.waits and until is Until.TIME and self._wakes_at != self.waits.seconds:
+            self._wakes_at = self.waits.seconds
+            asyncio.get_running_loop().call_at(self._wakes_at, self.wake)
 
-    def _begin_next(self) -> bool:
-        """Begin the next request, or requeue it; ``False``: there is no connection for it yet."""
-        _, again_at = self.pacing.ask(self.endpoints.clock.now())
+    def _begin_next(self, now: datetime, *, is_probe: bool) -> None:
+        """Begin the next request, or what claims a probe; maybe there is no connection for it."""
         url = self.subscription.destination.url
-        reserve = self.endpoints.reserve_connection
-        self._awaits_connection = not again_at and not reserve(url, self.pump)
-        if self._awaits_connection:
-            return False
-        if request := self._take():
-            self._begin(request)
-        return True
+        if is_probe:
+            self._is_probing = True
+            self.commons.tasks.spawn(self._probe(self.line.first.terms))
+        elif self.commons.reserve_connection(url, self.wake):
+            self._asked(now)
+            self._begin(self._take())
+        else:
+            self.waits = Wait(Until.CONNECTION)
 
-    def _take(self) -> InFlightRequest | None:
-        """Take the next request; requeue it if it exceeds the rate that the endpoint allows."""
-        request = request_of(self.line.take())
-        self.pacing, again_at = self.pacing.ask(self.endpoints.clock.now())
-        if again_at:
-            request.report(NotNow(again_at, "the allowed rate of the endpoint"))
-            return None
-        return request
+    def _take(self) -> PushRequest:
+        taken = self.line.take()
+        return PushRequest(self, [each for each, _ in taken], by_part(taken))
 
-    def _begin(self, request: InFlightRequest) -> None:
+    def _asked(self, now: datetime) -> NotNow | None:
+        """Count one more request; ``None``: it is within the rate that the endpoint allows."""
+        self.pacing, again_at = self.pacing.ask(now)
+        return over_rate(again_at) if again_at else None
+
+    def _begin(self, request: PushRequest) -> None:
         self._requests[request] = None
-        self.endpoints.budget.count(self.speed, 1)
+        self.commons.budget.count(self.speed, 1)
         request.began_at = now = loop_time()
         request.began_half_used = self.limit.is_half_used(self.under_way)
         self.pacing = self.pacing.after_request(now)
-        self.endpoints.tasks.spawn(self._push(request))
+        self.commons.tasks.spawn(self._push(request))
 
-    async def _push(self, request: InFlightRequest) -> None:
-        """Push a request and learn from it; its parts get a result in any case."""
-        result: DeliveryResult | Shortage
+    async def _push(self, request: PushRequest) -> None:
+        """Push a request; its parts get a result in any case."""
+        result: Result | Shortage
         try:
-            result = await self.endpoints.push(request)
+            result = await self.commons.push(request)
         except asyncio.CancelledError:
-            self._ended(request, RuntimeError("the push was cancelled"))
+            self._end(request, RuntimeError("the push was cancelled"))
             raise
         except Exception as error:  # noqa: BLE001 - raised again where it is waited for
             result = error
-        self._ended(request, result)
+        self._end(request, result)
 
-    def _ended(self, request: InFlightRequest, result: DeliveryResult | Shortage) -> None:
+    def _end(self, request: PushRequest, result: Result | Shortage) -> None:
+        """Leave the rest to the next turn of the loop."""
+        self._ended.append((request, result))
+        self.wake()
+
+    def _take_end(self, request: PushRequest, result: Result | Shortage) -> None:
         del self._requests[request]
-        self.endpoints.budget.count(self.speed, -1)
+        self.commons.budget.count(self.speed, -1)
         try:
             if isinstance(result, Attempted):
                 self._learn(request, result)
@@ -230,16 +258,14 @@ class Endpoint:
             telemetry.error("endpoint.failed", **self.health.key._asdict(), detail=repr(error))
         self._is_probing = self._is_probing and not request.is_probe
         if isinstance(result, Shortage):
-            self.endpoints.log_shortage(result)
-            again_at = self.endpoints.clock.now() + SHORTAGE_AGAIN_IN * (1 + 2 * request.jitter)
+            self.commons.log_shortage(result)
+            again_at = self.commons.clock.now() + SHORTAGE_AGAIN_IN * (1 + 2 * request.jitter)
             result = NotNow(again_at, f"a local shortage: {result.of}")
             if request.is_probe:
-                self._requeue_line(result)
-        request.report(result)
-        self.pump()
-        self.endpoints.budget.next_waiting()
+                self._requeue(self.parts, result)
+        self._report(request.by_part, result)
 
-    def _learn(self, request: InFlightRequest, result: Attempted) -> None:
+    def _learn(self, request: PushRequest, result: Attempted) -> None:
         request.ended_at = now = loop_time()
         seen = Observation(
             outcome=result.outcome.outcome,
@@ -259,14 +285,14 @@ class Endpoint:
         self._judge_speed()
         self.health.observed(seen, request.part.terms)
 
-    def _accept(self, request: InFlightRequest) -> None:
+    def _accept(self, request: PushRequest) -> None:
         requests = self._requests_for(_texts(request.batch))
         self.accepted = self.accepted.with_more(requests, loop_time())
 
     def _judge_speed(self) -> None:
-        self.endpoints.budget.count(self.speed, -self.under_way)
+        self.commons.budget.count(self.speed, -self.under_way)
         self.speed = self.times.speed(self._hangs_for())
-        self.endpoints.budget.count(self.speed, self.under_way)
+        self.commons.budget.count(self.speed, self.under_way)
 
     async def _probe(self, terms: DeliveryTerms) -> None:
         """Claim the probe of a hold that is over by time, and push one request alone."""
@@ -274,31 +300,48 @@ class Endpoint:
         try:
             if await self.health.claim_probe(terms):
                 if self.line and not self.subscription.pause:
-                    request = self._take()
+                    request = self._probing_request()
                 if request is None:
                     self.health.return_probe()
         finally:
             self._is_probing = request is not None
         if request:
-            request.is_probe = True
             self._begin(request)
         else:
-            self.pump()
+            self.wake()
 
-    def _hold_line(self, held: Held) -> None:
+    def _probing_request(self) -> PushRequest | None:
+        """Take the next request as a probe; it comes back if it exceeds the allowed rate."""
+        request = self._take()
+        if over := self._asked(self.commons.clock.now()):
+            self._report(request.by_part, over)
+            return None
+        request.is_probe = True
+        return request
+
+    def _requeue(self, parts: Collection[Part], found: NotNow) -> None:
+        """Requeue what parts have in the line; after a hold it comes back at a pace."""
         a_second = max(self._requests_a_second(self.limit.value), LEAST_A_SECOND)
-        for part, batch in by_part(self.line.withdraw(self.parts)):
-            due = self._book(_texts(batch), held.until, a_second)
-            part.report(batch, NotNow(due, held.why, held))
+        for part, batch in by_part(self.line.withdraw(parts)):
+            due = self._book(_texts(batch), found.due, a_second) if found.held else found.due
+            self._report([(part, batch)], found._replace(due=due))
 
-    def _requeue_line(self, result: NotNow) -> None:
-        for part, batch in by_part(self.line.withdraw(self.parts)):
-            part.report(batch, result)
-
-    def _requeue_paced(self, parts: Collection[InFlightPart], why: str) -> None:
+    def _requeue_paced(self, parts: Collection[Part], why: str) -> None:
         """Requeue what parts have in the line, to come back at the endpoint's pace."""
         for part, batch in by_part(self.line.withdraw(parts)):
-            part.report(batch, NotNow(self.book_return(_texts(batch)), why))
+            self._report([(part, batch)], NotNow(self.book_return(_texts(batch)), why))
+
+    def _requeue_unless_prompt(self, parts: Iterable[Part]) -> None:
+        """Requeue what parts have in the line, unless it will soon be pushed."""
+        if (given := [*parts]) and not self.is_prompt:
+            self._requeue_paced(given, "more than half of the messages that may be are in hand")
+
+    def _report(self, results: Iterable[tuple[Part, Batch]], result: Result) -> None:
+        """Report to the message of each part what became of deliveries."""
+        for part, batch in results:
+            part.report(batch, result)
+            if not part.open:
+                self.parts.pop(part, None)
 
     def _book(
         self, texts: Sequence[str | None], soonest: datetime, requests_a_second: float
@@ -306,7 +349,7 @@ class Endpoint:
         """Book the return of events, at this rate or at twice what the endpoint took lately."""
         wanted = max(requests_a_second, 2 * self.accepted.per_second(loop_time()))
         a_second = min(wanted, self.pacing.most_a_second)
-        now, requests = self.endpoints.clock.now(), self._requests_for(texts)
+        now, requests = self.commons.clock.now(), self._requests_for(texts)
         self.returns, due = self.returns.book(requests, soonest, a_second, now)
         return due
 
@@ -333,26 +376,28 @@ class Endpoint:
         old = loop_time() - LONGEST_IN_LINE.total_seconds()
         late = [each for each in self.parts if each.message.since < old]
         self._requeue_paced(late, "no push in time")
-        crowded = [each for each in self.parts if each.message.places.are_almost_gone]
-        self.requeue_unless_prompt(*crowded)
+        self._requeue_unless_prompt(
+            each for each in [*self.parts] if each.message.others.is_nearly_full
+        )
         if self.parts:
             self._tick_soon()
-        self.pump()
+        self.wake()
         if self.line and not self._is_refreshing:
             self._is_refreshing = True
-            self.endpoints.tasks.spawn(self._refresh())
+            self.commons.tasks.spawn(self._refresh())
 
     async def _refresh(self) -> None:
         """Learn which pause and limits the subscription has by now; storage may be slow to say."""
         try:
-            self.subscription = await self.endpoints.as_cached(self.subscription)
+            self.subscription = await self.commons.as_cached(self.subscription)
         except StorageUnavailable:
-            again_at = self.endpoints.clock.now() + STORAGE_RETRY_DELAY
-            self._requeue_line(NotNow(again_at, "its event subscription can't be read"))
+            again_at = self.commons.clock.now() + STORAGE_RETRY_DELAY
+            self._requeue(self.parts, NotNow(again_at, "its event subscription can't be read"))
         finally:
             self._is_refreshing = False
         if pause := self.subscription.pause:
-            self._hold_line(as_held(pause, self.endpoints.clock.now()))
+            held = as_held(pause, self.commons.clock.now())
+            self._requeue(self.parts, NotNow(held.until, held.why, held))
 
 
 def _texts(batch: Batch) -> list[str]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
-from typing import NamedTuple
 
 from shared import telemetry
 from shared.clock import Clock, settled_now
@@ -15,43 +14,28 @@ from shared.delivery.delivery import Delivery
 from shared.delivery.messages.message import MessagePart
 from shared.delivery.messages.message_writer import encode_remaining
 from shared.delivery.messages.publication import wants
-from shared.delivery.policy import DeliveryTerms, End, EndReason, before_attempt
+from shared.delivery.policy import End, EndReason, EndState, before_attempt
+from shared.engine.delivering.in_hand import Part
 from shared.engine.keeping.deployment_terms import DeploymentTerms
-from shared.engine.keeping.drops_and_holds import log_dropped
 from shared.engine.keeping.payload_texts import with_texts
 from shared.engine.keeping.poison_records import PoisonRecords
-from shared.engine.ports import Metrics, OffLoop, PayloadStore, Queue, SubscriptionReader
+from shared.engine.ports import (
+    Ended,
+    FollowUp,
+    Metrics,
+    OffLoop,
+    PayloadStore,
+    Queue,
+    Settlement,
+    SubscriptionReader,
+)
 from shared.errors import StorageUnavailable, UnreadableDocument
 from shared.metrics import Metric
-from shared.subscriptions.subscription import UNMATCHED, EventSubscription, SubscriptionKey
+from shared.subscriptions.subscription import UNMATCHED, EventSubscription
 
 EARLY_RECEIPT = timedelta(seconds=2)  # before its due time: what is received earlier is requeued
 STORAGE_RETRY_DELAY = timedelta(minutes=1)
 UNREADABLE_AGAIN_IN = timedelta(minutes=5)  # until a subscription may be readable
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class JudgedPart:
-    """The deliveries of one subscription in a message, judged before their attempt."""
-
-    source: MessagePart
-    subscription: EventSubscription
-    terms: DeliveryTerms
-    to_push: tuple[Delivery, ...]
-    ended: tuple[tuple[Delivery, End], ...]  # those that are not tried any more
-    lost: tuple[Delivery, ...]  # those whose event is gone
-
-    @property
-    def key(self) -> SubscriptionKey:
-        """The subscription that gets the events."""
-        return self.source.key
-
-
-class ToRequeue(NamedTuple):
-    """Deliveries that come back when due, unjudged."""
-
-    part: MessagePart
-    is_held: bool = False  # there may be many
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +49,7 @@ class PartJudge:
     metrics: Metrics
     clock: Clock
 
-    def from_cache(self, part: MessagePart) -> JudgedPart | ToRequeue | None:
+    def from_cache(self, part: MessagePart) -> Part | Settlement | None:
         """
         Return the judged part; ``None``: it needs a read.
 
@@ -73,7 +57,7 @@ class PartJudge:
             StorageUnavailable: it is to come `later`.
         """
         if part.due is not None and part.due - self.clock.now() > EARLY_RECEIPT:
-            return ToRequeue(part)
+            return comes_back(part, part.due)
         # However many subscriptions it has: only one is asked for.
         is_known = self.terms.topics.knows(part.topic, most=sys.maxsize)
         has_texts = all(each.text is not None for each in part.deliveries)
@@ -94,9 +78,9 @@ class PartJudge:
         """
         await self.terms.topics.ready(part.topic)
 
-    def from_storage(self, part: MessagePart) -> JudgedPart | ToRequeue | None:
+    def from_storage(self, part: MessagePart) -> Part | Settlement | None:
         """
-        Return what `from_cache` could not; ``None``: it is dropped, or recorded.
+        Return what `from_cache` could not; ``None``: it is recorded.
 
         Raises:
             StorageUnavailable: it is to come `later`.
@@ -106,9 +90,9 @@ class PartJudge:
         except UnreadableDocument:
             return self._keep_unreadable(part)
 
-    def later(self, part: MessagePart) -> ToRequeue:
+    def later(self, part: MessagePart) -> Settlement:
         """Return what can't be judged now, for want of storage or of a thread to read by."""
-        return ToRequeue(replace(part, due=self.clock.now() + STORAGE_RETRY_DELAY))
+        return comes_back(part, self.clock.now() + STORAGE_RETRY_DELAY)
 
     async def as_cached(
         self, subscription: EventSubscription, off_loop: OffLoop
@@ -135,27 +119,27 @@ class PartJudge:
             return False
         return found is not None and replace(found, pause=subscription.pause) == subscription
 
-    def _part(self, part: MessagePart) -> JudgedPart | None:
+    def _part(self, part: MessagePart) -> Part | Settlement:
         """Return the judged part, or drop it; what ends anything is read uncached."""
         judged = self._by_cache(part)
         if judged and not judged.ended:
             return judged
-        fresh = self._in_force(self.subscriptions.read_uncached(part.key), part)
+        stored = self.subscriptions.read_uncached(part.key)
+        fresh = self._in_force(stored, part)
         if isinstance(fresh, EndReason):
-            texts = [delivery.text for delivery in part.deliveries]
-            log_dropped(self.metrics, part.key, fresh, texts)
-            return None
+            ends = [Ended(part.key, each, fresh, EndState.DROPPED) for each in part.deliveries]
+            return Settlement(part=part, ends=ends, subscription=stored)
         if judged and fresh == judged.subscription:
             # That read has compared the clock with storage's.
             return judged if self.clock.is_settled else self._judged(judged.source, fresh)
         return self._judged(part, fresh)
 
-    def _by_cache(self, part: MessagePart) -> JudgedPart | None:
+    def _by_cache(self, part: MessagePart) -> Part | None:
         """Return the part judged by what the cache says; ``None``: no subscription is in force."""
         found = self._in_force(self.subscriptions.subscription(part.key), part)
         return None if isinstance(found, EndReason) else self._judged(part, found)
 
-    def _keep_unreadable(self, part: MessagePart) -> ToRequeue | None:
+    def _keep_unreadable(self, part: MessagePart) -> Settlement | None:
         """
         Keep what waits for a subscription that can't be read; record what is too old.
 
@@ -185,7 +169,7 @@ class PartJudge:
             return None
         again_at = self.clock.now() + UNREADABLE_AGAIN_IN
         waiting = replace(part, deliveries=tuple(kept), due=again_at)
-        return ToRequeue(waiting, is_held=True)
+        return Settlement(part=part, follow_ups=[FollowUp(waiting, is_held=True)])
 
     def _in_force(
         self, found: EventSubscription | None, part: MessagePart
@@ -197,7 +181,7 @@ class PartJudge:
         is_expired = found.is_expired(settled_now(self.clock))
         return EndReason.SUBSCRIPTION_EXPIRED if is_expired else found
 
-    def _judged(self, part: MessagePart, subscription: EventSubscription) -> JudgedPart:
+    def _judged(self, part: MessagePart, subscription: EventSubscription) -> Part:
         now, terms = settled_now(self.clock), self.terms.of(subscription)
         loaded = with_texts(part.deliveries, self.payloads)
         if part.generation == UNMATCHED:
@@ -213,7 +197,7 @@ class PartJudge:
                 to_push.append(each)
             else:
                 ended.append((each, end))
-        return JudgedPart(
+        return Part(
             source=part,
             subscription=subscription,
             terms=terms,
@@ -244,3 +228,8 @@ class PartJudge:
             matched=len(wanted),
         )
         return matched, wanted
+
+
+def comes_back(part: MessagePart, due: datetime) -> Settlement:
+    """Return the settlement of a part that comes back unjudged."""
+    return Settlement(part=part, follow_ups=[FollowUp(replace(part, due=due))])

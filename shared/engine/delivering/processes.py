@@ -66,17 +66,18 @@ class Processes:
         if not has_begun and not self.name.startswith(_FIRST):
             self.name = _FIRST + self.name
 
-    def share(self, then: Callable[[], None]) -> Share | None:
-        """Return the share; ``None``: there is none, and *then* is called after the next read."""
+    def share(self) -> Share | None:
+        """Return the share; ``None``: there is none now, and `tell` says when one may be."""
         now = loop_time()
         if not self._is_renewing and now >= self._renew_at:
             self._is_renewing = True
             self.tasks.spawn(self._renew())
-        if self._begins_at <= now < self._ends_at:
-            return self._share
+        return self._share if self._begins_at <= now < self._ends_at else None
+
+    def tell(self, wake: Callable[[], None]) -> None:
+        """Call *wake* after the next read, if one is under way."""
         if self._is_renewing:
-            self._waiting[then] = None
-        return None
+            self._waiting[wake] = None
 
     async def _renew(self) -> None:
         began = loop_time()

@@ -12,8 +12,7 @@ from shared.delivery.outcome import Outcome, classify
 from shared.delivery.requests.added_headers import with_replay, with_signature, with_trace
 from shared.delivery.requests.failed_attempt import endpoint_answer
 from shared.delivery.requests.push_request import push_request
-from shared.engine.delivering.in_flight import InFlightRequest
-from shared.engine.delivering.results import Attempted, Shortage
+from shared.engine.delivering.in_hand import Attempted, PushRequest, Shortage
 from shared.engine.ports import Pusher
 from shared.errors import is_shortage
 from shared.http import Answered, Failure, LateAnswerHandler, NotAnswered
@@ -29,7 +28,7 @@ class Push:
     has_replay_header: bool = False  # requests of a replay name it
     keeps_answers: bool = True  # the outcome of a request that failed has the answer
 
-    async def __call__(self, request: InFlightRequest) -> Attempted | Shortage:
+    async def __call__(self, request: PushRequest) -> Attempted | Shortage:
         """Push *request*; whatever is wrong with an event is its outcome."""
         part = request.part
         profile, began_at = part.terms.profile, self.clock.now()
@@ -54,17 +53,17 @@ class Push:
             first = request.batch[0].system_id(part.key)
             answer = endpoint_answer(exchange, part.subscription, first)
             outcome = replace(outcome, answer=answer)
-        return Attempted(outcome, began_at, self.clock.now(), request.jitter)
+        return Attempted(outcome, began_at, self.clock.now(), request.jitter, request.batch[0])
 
 
 def _late_handler(
-    request: InFlightRequest, until: timedelta | None, began_at: datetime
+    request: PushRequest, until: timedelta | None, began_at: datetime
 ) -> LateAnswerHandler | None:
     return LateAnswerHandler(until, partial(_answered_late, request, began_at)) if until else None
 
 
-def _answered_late(request: InFlightRequest, began_at: datetime, answer: Answered) -> None:
+def _answered_late(request: PushRequest, began_at: datetime, answer: Answered) -> None:
     """Tell all whose events were in the request that these are delivered."""
     outcome = classify(answer, request.part.terms.profile.success_codes)
     if outcome.outcome is Outcome.DELIVERED:  # Otherwise the attempt counts as failed already.
-        request.succeeded_late(outcome, began_at)
+        request.lane.succeeded_late(request, outcome, began_at)

@@ -1,34 +1,29 @@
-"""Decides what follows for the deliveries of one message, and stores it before the message goes."""
+"""Decides what follows for the deliveries of one message, and settles its parts."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Coroutine, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from shared import telemetry
 from shared.clock import Clock, settled_now
-from shared.delivery.delivery import Batch, Delivery
+from shared.delivery.delivery import Batch, Delivery, DeliveryKey
 from shared.delivery.health.availability import Held, hold_back
 from shared.delivery.messages.message import DeadLetterNote
 from shared.delivery.messages.packing import due_together
 from shared.delivery.outcome import DeliveryOutcome
-from shared.delivery.policy import Decision, End, EndReason, RetryAt, decide, retry
+from shared.delivery.policy import Decision, End, EndReason, EndState, RetryAt, decide, retry
 from shared.delivery.requests.push_request import dead_letter_headers
-from shared.engine.delivering.attempt_lines import AttemptLines
-from shared.engine.delivering.attempt_recorder import AttemptHistory, AttemptRecorder
-from shared.engine.delivering.in_flight import PartResult
-from shared.engine.delivering.judge import JudgedPart
-from shared.engine.delivering.late import PutParts, Stored
-from shared.engine.delivering.results import Attempted, NotNow
+from shared.engine.delivering.attempt_recorder import AttemptRecorder, end_state
+from shared.engine.delivering.in_hand import Attempted, MessageInHand, Part, Result
 from shared.engine.keeping.event_loop import loop_time
-from shared.engine.keeping.requeue import all_stored
-from shared.engine.ports import Metrics
+from shared.engine.ports import Answer, Ended, FollowUp, Settled, Settlement, Settling
 from shared.events.topic import TopicName
-from shared.subscriptions.subscription import DeadLetterDestination, EventSubscription
+from shared.subscriptions.subscription import EventSubscription
 
 GATHER_FOR = 1.0  # seconds: failures within this time share their retry message
 CONFIRMED_FOR = 1.0  # seconds: a subscription found unchanged counts as such
@@ -36,276 +31,288 @@ CONFIRMED_FOR = 1.0  # seconds: a subscription found unchanged counts as such
 _PAYLOAD_MISSING = End(EndReason.PAYLOAD_MISSING, "its payload blob is missing")
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
-class PartFollow:
-    """What follows for one part."""
+class _Later(NamedTuple):
+    """A delivery that comes back: of which part, and whether a hold keeps it."""
 
-    part: JudgedPart
+    part: Part
+    delivery: Delivery
+    is_held: bool
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Settler:
+    """Settles one message: its deliveries' retries and ends are stored in few messages."""
+
+    message: MessageInHand
+    settling: Settling
     recorder: AttemptRecorder
-    began_at: datetime
-    counts: Counter[str] = field(default_factory=Counter)
-    held_by: Held | None = None  # what held a delivery last
-    requeue_reason: str | None = None
-    dead: dict[tuple[EndReason, DeadLetterDestination], list[Delivery]] = field(
-        default_factory=dict
-    )
-    # When the subscription was compared with storage, in seconds, and whether it is unchanged.
-    confirmed: tuple[float, bool] | None = None
-
-
-_Kept = list[tuple[datetime, tuple[PartFollow, Delivery]]]
-
-
-@dataclass(slots=True, kw_only=True, eq=False)
-class Follow:
-    """What follows for one message: its deliveries' retries and ends, stored in few messages."""
-
-    stored: Stored
-    history: AttemptHistory
-    metrics: Metrics
     clock: Clock
     # A subscription is unchanged in storage: only then does an event end.
     is_unchanged: Callable[[EventSubscription], Coroutine[Any, Any, bool]]
-    patience: Callable[[], timedelta]  # how long failing puts are repeated
-    _parts: dict[JudgedPart, PartFollow] = field(default_factory=dict)
-    _retries: _Kept = field(default_factory=list)
-    _held: _Kept = field(default_factory=list)
     # When what was decided is to be stored, in seconds of the loop's clock; ``None``: it is.
     flush_at: float | None = None
+    _parts: dict[Part, datetime] = field(default_factory=dict)  # when they began
+    _later: list[tuple[datetime, _Later]] = field(default_factory=list)
+    _ends: list[tuple[Part, Ended]] = field(default_factory=list)
 
     @property
     def is_due(self) -> bool:
         return self.flush_at is not None and self.flush_at <= loop_time()
 
-    def begin(self, part: JudgedPart) -> None:
+    def begin(self, part: Part) -> None:
         """Take a part, and end what of it is not tried any more."""
-        recorder = AttemptRecorder(
-            lines=AttemptLines(part.key, part.subscription, part.terms),
-            history=self.history,
-            metrics=self.metrics,
-            clock=self.clock,
-        )
-        of_part = PartFollow(part=part, recorder=recorder, began_at=self.clock.now())
-        self._parts[part] = of_part
+        part.begin(self.message)
+        self._parts[part] = self.clock.now()
         for delivery, end in part.ended:
-            self._end_untried(of_part, delivery, end)
+            self._end_untried(part, delivery, end)
         for delivery in part.lost:  # There is nothing to dead-letter.
-            recorder.lost(delivery, _PAYLOAD_MISSING)
-            self._drop(of_part, delivery, _PAYLOAD_MISSING.reason)
+            self._end_untried(part, delivery, _PAYLOAD_MISSING)
 
-    async def take(self, reported: PartResult) -> None:
+    async def take(self, part: Part, batch: Batch, result: Result) -> None:
         """
         Decide what follows a result.
 
         Raises:
             Exception: the result itself, an internal error.
         """
-        part, batch, result, is_first = reported
-        of_part = self._parts[part]
         if isinstance(result, Exception):
             raise result
-        of_part.recorder.seen(batch)
+        self.recorder.seen(part, batch)
         if isinstance(result, Attempted):
-            of_part.recorder.pushed(result, len(batch), is_first=is_first)
-            await self._attempted(of_part, batch, result)
+            self.recorder.pushed(part, batch, result)
+            await self._attempted(part, batch, result)
         elif result.held:
-            await self._hold(of_part, batch, result, result.held)
+            await self._hold(part, batch, result.due, result.held)
         else:
-            of_part.counts["requeued"] += len(batch)
-            of_part.requeue_reason = result.why
-            self._keep(of_part, self._retries, result.due, batch)
+            part.counts["requeued"] += len(batch)
+            part.requeue_reason = result.why
+            self._keep(part, result.due, batch)
 
     async def flush(self) -> None:
         """
-        Store what was decided; rows of the attempt table follow, and nobody waits for them.
+        Settle what was decided; rows of the attempt table follow, and nobody waits for them.
 
         Raises:
             StorageUnavailable: the message must not be deleted.
         """
-        now = self.clock.now()
-        puts: list[Coroutine[Any, Any, None]] = []
-        for waiting, is_held, counted in (
-            (self._retries, False, "retried"),
-            (self._held, True, "held"),
-        ):
-            for due, kept in due_together(waiting, now):
-                put = partial(self.stored.requeue.at_due, is_held=is_held)
-                puts.append(self._store(_grouped(kept), due, put, counted))
-            waiting.clear()
-        for of_part in self._parts.values():
-            for (reason, destination), deliveries in of_part.dead.items():
-                puts.append(self._dead_letter(of_part, reason, destination, deliveries, now))
-            of_part.dead = {}
         self.flush_at = None
-        async with self.stored.changes:
-            await all_stored(puts)
-        for of_part in self._parts.values():
-            self.history.add(of_part.recorder.take_rows())
+        settlements = self._settlements(self.clock.now())
+        found = await self.settling.settle([*settlements.values()], self.message.others.repeat_for)
+        for part, settlement, settled in zip(settlements, settlements.values(), found, strict=True):
+            self._settled(part, settlement, settled)
+            self.recorder.history.add(part.rows)
+            part.rows = []
+
+    async def settle(
+        self, settlements: Sequence[Settlement], repeat_for: timedelta | None = None
+    ) -> None:
+        """
+        Settle parts that were not judged, or failed: what is due together comes back together.
+
+        Raises:
+            StorageUnavailable: they must come again.
+        """
+        dated = [each for each in settlements if not each.follow_ups]
+        for is_held in (False, True):
+            waiting = [
+                (again.part.due or self.clock.now(), (settlement, again))
+                for settlement in settlements
+                for again in settlement.follow_ups
+                if again.is_held is is_held
+            ]
+            for due, together in due_together(waiting, self.clock.now()):
+                dated += [
+                    replace(each, follow_ups=[again._replace(part=replace(again.part, due=due))])
+                    for each, again in together
+                ]
+        if repeat_for is None:
+            repeat_for = self.message.others.repeat_for
+        found = await self.settling.settle(dated, repeat_for)
+        for each, settled in zip(dated, found, strict=True):
+            if each.ends and settled.answer is not Answer.NOT_OURS:
+                self.recorder.ends.dropped(each.ends)
 
     def log_runs(self) -> None:
         """Log of each part what came of it."""
-        for part, of_part in self._parts.items():
-            hold = of_part.held_by
+        now = self.clock.now()
+        for part, began_at in self._parts.items():
+            hold = part.held_by
             telemetry.info(
                 "delivery.run",
                 topic=part.key.topic,
                 subscription=part.key.subscription,
-                **of_part.counts,
+                **part.counts,
                 held_until=hold.until if hold else None,
                 held_because=hold.why if hold else None,
-                requeue_reason=of_part.requeue_reason,
-                seconds=round((self.clock.now() - of_part.began_at).total_seconds(), 3),
+                requeue_reason=part.requeue_reason,
+                seconds=round((now - began_at).total_seconds(), 3),
             )
 
-    def comes_again(self, part: JudgedPart | None = None) -> None:
-        """Note that one part comes again, or the whole message."""
-        again = {each.key for each in self._parts if part is None or each is part}
-        self.stored.coming_again |= again
+    def comes_again(self, part: Part | None = None) -> None:
+        """Push nothing more of one part, or of the whole message: it comes again."""
+        self.settling.comes_again(each.key for each in self._parts if part in (None, each))
+        self.message.abandon(part)
 
-    async def answered_late(self, part: JudgedPart, batch: Batch, outcome: DeliveryOutcome) -> bool:
+    def answered_late(
+        self, part: Part, batch: Batch, outcome: DeliveryOutcome
+    ) -> Coroutine[Any, Any, bool]:
         """Take back what followed for late successes; tell whether none is delivered again."""
-        recorder = self._parts[part].recorder
-        is_taken_back = await self.stored.take_back(part.key, batch)
-        recorder.answered_late(batch, outcome, is_cancelled=is_taken_back)
-        return is_taken_back
+        taken_back = self.settling.take_back(part.key, batch)
 
-    async def _attempted(self, of_part: PartFollow, batch: Batch, attempted: Attempted) -> None:
+        async def answer() -> bool:
+            is_taken_back = await taken_back
+            self.recorder.answered_late(part, batch, outcome, is_cancelled=is_taken_back)
+            return is_taken_back
+
+        return answer()
+
+    async def _attempted(self, part: Part, batch: Batch, attempted: Attempted) -> None:
         """Decide what follows an attempt; its events come back together."""
-        recorder = of_part.recorder
-        if attempted.succeeded and not recorder.keeps_successes:
-            of_part.counts["delivered"] += len(batch)
+        recorder, outcome = self.recorder, attempted.outcome
+        if attempted.succeeded and not recorder.history.keeps(EndState.DELIVERED):
+            part.counts["delivered"] += len(batch)
             return
-        outcome = attempted.outcome
         tried = [each.tried(outcome, attempted.began_at) for each in batch]
-        decisions = _together([await self._decide(of_part, each, attempted) for each in tried])
-        recorder.attempted(tried, attempted, decisions)
+        decisions = _together([await self._decide(part, each, attempted) for each in tried])
+        recorder.attempted(part, tried, attempted, decisions)
         for delivery, decision in zip(tried, decisions, strict=True):
             if isinstance(decision, RetryAt):
-                of_part.counts["retried"] += 1
-                self._keep(of_part, self._retries, decision.due, [delivery])
+                part.counts["retried"] += 1
+                self._keep(part, decision.due, [delivery])
             elif isinstance(decision, End):
-                self._end(of_part, delivery, decision)
+                self._end(part, delivery, decision)
             else:
-                of_part.counts["delivered"] += 1
+                part.counts["delivered"] += 1
 
-    async def _decide(self, of_part: PartFollow, tried: Delivery, attempted: Attempted) -> Decision:
-        terms, (outcome, _, ended_at, jitter) = of_part.part.terms, attempted
-        decision = decide(tried, outcome, terms, ended_at, jitter)
-        if isinstance(decision, End) and not await self._is_confirmed(of_part):
-            retried = retry(tried, outcome, terms, ended_at, jitter)
+    async def _decide(self, part: Part, tried: Delivery, attempted: Attempted) -> Decision:
+        rules = attempted.outcome, part.terms, attempted.ended_at, attempted.jitter
+        decision = decide(tried, *rules)
+        if isinstance(decision, End) and not await self._is_confirmed(part):
+            retried = retry(tried, *rules)
             why = f"the end is not confirmed: the subscription may have changed; {retried.why}"
             return replace(retried, why=why)
         return decision
 
-    async def _is_confirmed(self, of_part: PartFollow) -> bool:
+    async def _is_confirmed(self, part: Part) -> bool:
         """Ask whether the subscription is unchanged, once a second at most."""
         now = loop_time()
-        if of_part.confirmed is None or now - of_part.confirmed[0] >= CONFIRMED_FOR:
-            of_part.confirmed = now, await self.is_unchanged(of_part.part.subscription)
-        return of_part.confirmed[1]
+        if part.confirmed is None or now - part.confirmed[0] >= CONFIRMED_FOR:
+            part.confirmed = now, await self.is_unchanged(part.subscription)
+        return part.confirmed[1]
 
-    async def _hold(self, of_part: PartFollow, batch: Batch, result: NotNow, held: Held) -> None:
+    async def _hold(self, part: Part, batch: Batch, due: datetime, held: Held) -> None:
         """Keep what is held, as the deployment's switches say."""
-        of_part.held_by, now = held, self.clock.now()
+        part.held_by, now = held, self.clock.now()
         for delivery in batch:
-            judged = partial(hold_back, delivery, held, of_part.part.terms, now)
+            judged = partial(hold_back, delivery, held, part.terms, now)
             kept, end = judged(settled_now(self.clock))
-            if end and await self._is_confirmed(of_part):
+            if end and await self._is_confirmed(part):
                 kept, end = judged(settled_now(self.clock))  # once it was compared with storage's
             elif end:
                 kept, end = delivery, None
             if end:
-                self._end_untried(of_part, kept, end)
+                self._end_untried(part, kept, end)
             else:
-                of_part.counts["held"] += 1
-                self._keep(of_part, self._held, result.due, [kept])
+                part.counts["held"] += 1
+                self._keep(part, due, [kept], is_held=True)
 
-    def _keep(
-        self, of_part: PartFollow, waiting: _Kept, due: datetime, deliveries: Sequence[Delivery]
-    ) -> None:
-        waiting += [(due, (of_part, delivery)) for delivery in deliveries]
+    def _keep(self, part: Part, due: datetime, deliveries: Batch, *, is_held: bool = False) -> None:
+        self._later += [(due, _Later(part, each, is_held)) for each in deliveries]
+        self._flush_soon()
+
+    def _end_untried(self, part: Part, delivery: Delivery, end: End) -> None:
+        self.recorder.ended(part, delivery, end)
+        self._end(part, delivery, end)
+
+    def _end(self, part: Part, delivery: Delivery, end: End) -> None:
+        """Dead-letter it where a destination is configured, else drop it."""
+        state = end_state(part.terms, end)
+        self._ends.append((part, Ended(part.key, delivery, end.reason, state, part.terms)))
+        part.counts["dead_lettered"] += state is EndState.DEAD_LETTERED
         self._flush_soon()
 
     def _flush_soon(self) -> None:
         if self.flush_at is None:
             self.flush_at = loop_time() + GATHER_FOR
 
-    def _end_untried(self, of_part: PartFollow, delivery: Delivery, end: End) -> None:
-        of_part.recorder.ended(delivery, end)
-        self._end(of_part, delivery, end)
+    def _settlements(self, now: datetime) -> dict[Part, Settlement]:
+        """Return what was decided, and which parts nothing is open of, once."""
+        follow_ups: defaultdict[Part, list[FollowUp]] = defaultdict(list)
+        ends: defaultdict[Part, list[Ended]] = defaultdict(list)
+        for is_held in (False, True):
+            waiting = [each for each in self._later if each[1].is_held is is_held]
+            for due, together in due_together(waiting, now):
+                by_part: defaultdict[Part, list[Delivery]] = defaultdict(list)
+                for part, delivery, _ in together:
+                    by_part[part].append(delivery)
+                for part, deliveries in by_part.items():
+                    again = replace(part.with_deliveries(deliveries), due=due)
+                    follow_ups[part].append(FollowUp(again, is_held))
+        for part, ended in self._ends:
+            ends[part].append(ended)
+        for part, its in ends.items():
+            follow_ups[part] += _dead_letters(part, its, now)
+        self._later, self._ends = [], []
+        return {
+            part: Settlement(
+                part=part.source,
+                follow_ups=follow_ups[part],
+                ends=ends[part],
+                subscription=part.subscription,
+                is_whole=self.message.has_ended(part),
+            )
+            for part in self._parts
+            if follow_ups[part] or ends[part] or self.message.has_ended(part)
+        }
 
-    def _end(self, of_part: PartFollow, delivery: Delivery, end: End) -> None:
-        """Dead-letter it where a destination is configured, else drop it."""
-        if destination := of_part.part.terms.dead_letter:
-            of_part.counts["dead_lettered"] += 1
-            of_part.dead.setdefault((end.reason, destination), []).append(delivery)
-            self._flush_soon()
-        else:
-            self._drop(of_part, delivery, end.reason)
+    def _settled(self, part: Part, settlement: Settlement, settled: Settled) -> None:
+        """Hear of the ends, but of what was delivered meanwhile, or is another process's."""
+        if settled.answer is Answer.NOT_OURS:
+            telemetry.warning("delivery.not_ours", **part.key._asdict())
+            self.message.abandon(part)
+            return
+        for each in settlement.follow_ups:
+            late = _count(each.part.deliveries, settled.delivered)
+            kind = "held" if each.is_held else "retried"
+            part.counts["dead_lettered" if each.blob_due_at else kind] -= late
+            part.counts["delivered"] += late
+        for ended in settlement.ends:
+            is_late = ended.delivery.key in settled.delivered
+            if ended.state is EndState.DROPPED:
+                part.counts["delivered" if is_late else "dropped"] += 1
+            if not is_late:
+                self.recorder.heard(ended)
 
-    def _drop(self, of_part: PartFollow, delivery: Delivery, reason: EndReason) -> None:
-        if self.stored.drop(of_part.part.key, delivery):
-            of_part.counts["dropped"] += 1
-            of_part.recorder.dropped(delivery, reason)
-        else:
-            of_part.counts["delivered"] += 1
 
-    async def _dead_letter(
-        self,
-        of_part: PartFollow,
-        reason: EndReason,
-        destination: DeadLetterDestination,
-        deliveries: list[Delivery],
-        now: datetime,
-    ) -> None:
-        subscription, terms = of_part.part.subscription, of_part.part.terms
-        visible_at = max(terms.blob_due(each, now) for each in deliveries)
+def _count(deliveries: Sequence[Delivery], chosen: Collection[DeliveryKey]) -> int:
+    return sum(each.key in chosen for each in deliveries) if chosen else 0
+
+
+def _dead_letters(part: Part, ends: Sequence[Ended], now: datetime) -> list[FollowUp]:
+    """Return what waits for its blob: what has ended for the same reason waits together."""
+    subscription, terms = part.subscription, part.terms
+    by_reason: defaultdict[EndReason, list[Delivery]] = defaultdict(list)
+    if (destination := terms.dead_letter) is None:
+        return []
+    for each in ends:
+        if each.state is EndState.DEAD_LETTERED:
+            by_reason[each.reason].append(each.delivery)
+    found = []
+    for reason, deliveries in by_reason.items():
+        due_at = max(terms.blob_due(each, now) for each in deliveries)
         is_namespace = TopicName.parse(subscription.topic)
         note = DeadLetterNote(
             reason=reason,
-            keep_until=visible_at + terms.scaled(terms.profile.dead_letter_keep),
+            keep_until=due_at + terms.scaled(terms.profile.dead_letter_keep),
             destination=destination,
             topic_id=subscription.topic_id,
             input_schema=subscription.input_schema,
             delivery_schema=subscription.delivery_schema,
             headers=dead_letter_headers(terms.headers) if is_namespace else (),
         )
-        put = partial(self.stored.requeue.as_dead_letters, visible_at=visible_at)
-        await self._store({of_part: deliveries}, None, put, "dead_lettered", note)
-
-    async def _store(
-        self,
-        kept: dict[PartFollow, list[Delivery]],
-        due: datetime | None,
-        put: PutParts,
-        counted: str,
-        note: DeadLetterNote | None = None,
-    ) -> None:
-        """Store what was not delivered meanwhile, and correct what was *counted*."""
-        parts = [
-            replace(
-                of_part.part.source,
-                deliveries=tuple(deliveries),
-                due=due,
-                rounds=0,
-                batch_size=of_part.part.terms.batching.max_events,
-                dead_letter=note,
-            )
-            for of_part, deliveries in kept.items()
-        ]
-        late = await self.stored.store(parts, partial(put, patience=self.patience()))
-        delivered = {part.key: len(part.deliveries) for part in late}
-        for of_part in kept if delivered else ():
-            count = delivered.get(of_part.part.key, 0)
-            of_part.counts[counted] -= count
-            of_part.counts["delivered"] += count
-
-
-def _grouped(kept: Sequence[tuple[PartFollow, Delivery]]) -> dict[PartFollow, list[Delivery]]:
-    by_part: dict[PartFollow, list[Delivery]] = {}
-    for of_part, delivery in kept:
-        by_part.setdefault(of_part, []).append(delivery)
-    return by_part
+        dead = replace(part.with_deliveries(deliveries), dead_letter=note)
+        found.append(FollowUp(dead, blob_due_at=due_at))
+    return found
 
 
 def _together(decisions: list[Decision]) -> list[Decision]:

@@ -1,44 +1,45 @@
-"""Counts and logs dropped events, and the beginnings and ends of holds."""
+"""Hears of ends, and of the beginnings and ends of holds: counts and logs them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 
 from shared import telemetry
 from shared.delivery.health.endpoint_health import HoldReason
-from shared.delivery.policy import EndReason
-from shared.engine.ports import Metrics
+from shared.engine.ports import Ended, Metrics
 from shared.events.event import event_ids
 from shared.metrics import Metric
 from shared.subscriptions.subscription import SubscriptionKey
 
 
-def log_dropped(
-    metrics: Metrics,
-    key: SubscriptionKey,
-    reason: EndReason,
-    texts: Sequence[str | None],
-    *,
-    cause: str | None = None,
-    **fields: telemetry.Field,
-) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ends:
     """
-    Count dropped events of one subscription, and log which and why.
+    Hears of each end, once what follows is stored.
 
-    *texts* are their JSON, ``None`` where it is gone. *cause* is that of the last attempt.
+    Drops are counted and logged, with the first few events; *sink* gets every end.
     """
-    metrics.count(Metric.DROPPED, *key, by=len(texts), DropReason=reason)
-    telemetry.warning(
-        "delivery.dropped",
-        topic=key.topic,
-        subscription=key.subscription,
-        reason=reason,
-        cause=cause,
-        count=len(texts),
-        event_ids=event_ids(texts),
-        **fields,
-    )
+
+    metrics: Metrics
+    sink: Callable[[Ended], object]
+
+    def dropped(self, ends: Sequence[Ended], **fields: telemetry.Field) -> None:
+        """Hear of deliveries of one subscription of which nothing is left, for the same reason."""
+        key, reason = ends[0].key, ends[0].reason
+        self.metrics.count(Metric.DROPPED, *key, by=len(ends), DropReason=reason)
+        telemetry.warning(
+            "delivery.dropped",
+            topic=key.topic,
+            subscription=key.subscription,
+            reason=reason,
+            count=len(ends),
+            event_ids=event_ids([each.delivery.text for each in ends]),
+            **fields,
+        )
+        for each in ends:
+            self.sink(each)
 
 
 def hold_began(

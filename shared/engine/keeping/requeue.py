@@ -1,4 +1,4 @@
-"""Stores deliveries for later in few messages, and takes back what has succeeded meanwhile."""
+"""Stores deliveries for later in few messages, and changes those that are stored."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from shared.errors import StorageUnavailable, Unstorable
 
 WAKE_AHEAD = timedelta(minutes=1)  # the period of the wake timer
 OTHER_VERSION_AGAIN_IN = timedelta(minutes=5)  # an instance of that version may receive it
-PATIENCE = timedelta(minutes=2)  # with a failing put
+REPEATED_FOR = timedelta(minutes=2)  # a failing put
 _PAUSES = (0.2, 0.5, 1, 2, 5, 10)  # seconds between puts; the last one repeats
 
 
@@ -48,7 +48,7 @@ class Requeue:
         self,
         *parts: MessagePart,
         is_held: bool = False,
-        patience: timedelta = PATIENCE,
+        repeat_for: timedelta = REPEATED_FOR,
     ) -> list[Queued]:
         """
         Store deliveries so that they are received when they are due, or now without ``due``.
@@ -62,11 +62,11 @@ class Requeue:
         due = parts[0].due
         wait = (due - self.clock.now()) if due else timedelta()
         if self.traits.may_hide(wait, is_held=is_held):
-            return await self._store(Queue.RETRIES, parts, max(wait, timedelta()), patience)
-        return await self._store(Queue.WAITING, parts, wait - WAKE_AHEAD, patience)
+            return await self._store(Queue.RETRIES, parts, max(wait, timedelta()), repeat_for)
+        return await self._store(Queue.WAITING, parts, wait - WAKE_AHEAD, repeat_for)
 
     async def as_dead_letters(
-        self, *parts: MessagePart, visible_at: datetime, patience: timedelta = PATIENCE
+        self, *parts: MessagePart, visible_at: datetime, repeat_for: timedelta = REPEATED_FOR
     ) -> list[Queued]:
         """
         Store ended deliveries so that the next timer after *visible_at* writes their blob.
@@ -75,7 +75,7 @@ class Requeue:
             StorageUnavailable: as `at_due`.
         """
         wait = max(visible_at - self.clock.now(), timedelta())
-        return await self._store(Queue.DEADLETTERS, parts, wait, patience)
+        return await self._store(Queue.DEADLETTERS, parts, wait, repeat_for)
 
     async def shrink(self, queued: Queued, parts: Iterable[MessagePart]) -> Queued | None:
         """
@@ -104,7 +104,7 @@ class Requeue:
             Unstorable: it is too large.
             StorageUnavailable: puts failed for two minutes.
         """
-        (receipt,) = await self._put_all(queue, [text], visible_in, PATIENCE)
+        (receipt,) = await self._put_all(queue, [text], visible_in, REPEATED_FOR)
         return receipt
 
     async def _store(
@@ -112,22 +112,22 @@ class Requeue:
         queue: Queue,
         parts: Sequence[MessagePart],
         visible_in: timedelta,
-        patience: timedelta,
+        repeat_for: timedelta,
     ) -> list[Queued]:
         visible_at = loop_time() + visible_in.total_seconds()
         messages = list(encode_together(parts, self.traits.message_size))
         texts = [text for _, text in messages]
-        receipts = await self._put_all(queue, texts, visible_in, patience)
+        receipts = await self._put_all(queue, texts, visible_in, repeat_for)
         return [
             Queued(queue, receipt, stored, visible_at)
             for (stored, _), receipt in zip(messages, receipts, strict=True)
         ]
 
     async def _put_all(
-        self, queue: Queue, texts: Sequence[str], visible_in: timedelta, patience: timedelta
+        self, queue: Queue, texts: Sequence[str], visible_in: timedelta, repeat_for: timedelta
     ) -> list[Receipt]:
         """Put all texts, and those again that may not be stored."""
-        give_up_at = loop_time() + patience.total_seconds()
+        give_up_at = loop_time() + repeat_for.total_seconds()
         receipts: dict[int, Receipt] = {}
         pauses = iter(_PAUSES)
         while True:

@@ -60,6 +60,14 @@ from shared.engine.ports.records import (
     MetricRetention,
     Metrics,
 )
+from shared.engine.ports.settling import (
+    Answer,
+    Ended,
+    FollowUp,
+    Settled,
+    Settlement,
+    Settling,
+)
 from shared.engine.ports.store import (
     Attempts,
     DeadLetters,
@@ -79,6 +87,7 @@ __all__ = [
     "PROCESSES",
     "STATE",
     "SYSTEM_TOPICS",
+    "Answer",
     "AttemptChoice",
     "AttemptLog",
     "AttemptReader",
@@ -93,6 +102,8 @@ __all__ = [
     "DeadLetters",
     "Directory",
     "Document",
+    "Ended",
+    "FollowUp",
     "Hiding",
     "Listing",
     "Lock",
@@ -115,6 +126,9 @@ __all__ = [
     "Resource",
     "ResourceStore",
     "Sender",
+    "Settled",
+    "Settlement",
+    "Settling",
     "Store",
     "StoreTraits",
     "StoredBlob",

@@ -314,8 +314,8 @@ class _StepRun:
             due=now + delay if delay else None,
             batch_size=subscription.batching.max_events,
         )
-        # Without patience: the next step counts a repeat.
-        use_case.on_loop(use_case.requeue.at_due(message, patience=timedelta()))
+        # Tried once: the next step counts a repeat.
+        use_case.on_loop(use_case.requeue.at_due(message, repeat_for=timedelta()))
 
     def _pass(self, to: SubscriptionKey, batch: Batch) -> None:
         """Note in the job what was found and put, and that it goes on after the batch."""

@@ -51,12 +51,11 @@ def note_of(message: MessagePart) -> DeadLetterNote:
 
 
 class LetterText(NamedTuple):
-    """A dead letter; its event's type and subject, and trace; its last attempt's cause."""
+    """A dead letter, its event's type and subject, and whose it is."""
 
     text: str
     about: str
-    trace_id: str | None
-    cause: str | None
+    delivery: Delivery
 
 
 class ReadyMessage(NamedTuple):

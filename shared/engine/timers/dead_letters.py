@@ -17,12 +17,13 @@ from shared.deadletter.paths import dead_letter_path, numbered_path
 from shared.deadletter.record import batches, blob_body, namespace_record, record
 from shared.delivery.delivery import Delivery
 from shared.delivery.messages.message_writer import with_blob
-from shared.delivery.policy import EndReason
+from shared.delivery.policy import EndReason, EndState
 from shared.delivery.requests.added_headers import distinct
-from shared.engine.keeping.drops_and_holds import log_dropped
+from shared.engine.keeping.drops_and_holds import Ends
 from shared.engine.keeping.payload_texts import with_texts
 from shared.engine.ports import (
     DeadLetterStore,
+    Ended,
     Metrics,
     OnLoop,
     PayloadStore,
@@ -46,6 +47,7 @@ from shared.events.event import event_names
 from shared.events.notices import WrittenBlob
 from shared.events.topic import Topic, TopicName
 from shared.metrics import Metric
+from shared.subscriptions.subscription import SubscriptionKey
 
 AGAIN_IN = timedelta(minutes=1)  # until a failed destination is tried again
 TIME_PER_TARGET = timedelta(minutes=1)  # of one run: no container delays the others
@@ -80,6 +82,7 @@ class WriteDeadLetters:
     clock: Clock
     new_id: Callable[[], str]
     metrics: Metrics
+    ends: Ends
     notices: BlobNotices
     _away: set[str] = field(default_factory=set)  # accounts that failed; they come last
 
@@ -206,10 +209,8 @@ class WriteDeadLetters:
         """Yield the event's record; if none can be made, write the event to ``poison``."""
         try:
             form = namespace_record if TopicName.parse(each.message.topic) else record
-            cause = delivery.last and delivery.last.cause
             dead = form(delivery, text, note_of(each.message))
-            about = event_names(text).about
-            yield LetterText(dead, about, delivery.trace_id, cause)
+            yield LetterText(dead, event_names(text).about, delivery)
         except (ValueError, TypeError, LookupError, RecursionError) as error:
             reason = f"the dead letter can't be built: {error!r}"
             self.intake.records.write(Queue.DEADLETTERS, each.received.text, reason, [text])
@@ -287,7 +288,8 @@ class WriteDeadLetters:
         parts = parts_of(batch)
         for number, part in enumerate(parts, 1):
             texts = [each.text for each, _ in part]
-            traces: dict[str, Any] = {"trace_ids": distinct(each.trace_id for each, _ in part)}
+            deliveries = [each.delivery for each, _ in part]
+            traces: dict[str, Any] = {"trace_ids": distinct(each.trace_id for each in deliveries)}
             path = last_path if number == len(parts) else numbered_path(last_path, number)
             reasons = Counter(reason for _, reason in part)
             summary = summary_of(target, batch, reasons)._replace(first=part[0][0].about)
@@ -295,7 +297,7 @@ class WriteDeadLetters:
             if stored:
                 if is_news(named.topic, texts):
                     blobs.append(stored)
-                causes = Counter(each.cause for each, _ in part if each.cause)
+                causes = Counter(each.last.cause for each in deliveries if each.last)
                 telemetry.warning(
                     "deadletter_batch",
                     topic=named.topic,
@@ -311,19 +313,16 @@ class WriteDeadLetters:
                         Metric.DEAD_LETTERED, *named, by=times, DeadLetterReason=reason
                     )
             else:
-                log_dropped(
-                    self.metrics,
-                    named,
-                    EndReason.CONTAINER_NOT_FOUND,
-                    texts,
+                self.ends.dropped(
+                    _dropped(named, EndReason.CONTAINER_NOT_FOUND, deliveries),
                     **target.destination_fields,
                     **traces,
                 )
         for ready in batch:
             self.intake.count_gone(ready.source.message)
             if ready.missing:
-                gone = [None] * len(ready.missing)
-                log_dropped(self.metrics, named, EndReason.PAYLOAD_MISSING, gone)
+                gone = _dropped(named, EndReason.PAYLOAD_MISSING, ready.missing)
+                self.ends.dropped(gone)
         return blobs
 
     def _keep_or_drop(self, each: ReadMessage) -> None:
@@ -331,9 +330,8 @@ class WriteDeadLetters:
         if settled_now(self.clock) < note_of(message).keep_until:
             self._hide(each)
             return
-        texts = [delivery.text for delivery in message.deliveries]
-        where = BlobTarget.of(message).destination_fields
-        log_dropped(self.metrics, message.key, EndReason.DESTINATION_UNAVAILABLE, texts, **where)
+        where, reason = BlobTarget.of(message).destination_fields, EndReason.DESTINATION_UNAVAILABLE
+        self.ends.dropped(_dropped(message.key, reason, message.deliveries), **where)
         self.intake.count_gone(message)
         self.receiver.delete(Queue.DEADLETTERS, each.received)
 
@@ -343,3 +341,9 @@ class WriteDeadLetters:
 
 def _account_of(group: list[ReadMessage]) -> str:
     return BlobTarget.of(group[0].message).destination.account
+
+
+def _dropped(
+    key: SubscriptionKey, reason: EndReason, deliveries: Iterable[Delivery]
+) -> list[Ended]:
+    return [Ended(key, each, reason, EndState.DROPPED) for each in deliveries]

@@ -15,7 +15,7 @@ from shared.delivery.messages.copies import without_copies
 from shared.delivery.messages.message import MessagePart
 from shared.delivery.messages.message_writer import encode_together
 from shared.delivery.messages.packing import due_together, most_events
-from shared.engine.keeping.requeue import PATIENCE, Requeue
+from shared.engine.keeping.requeue import REPEATED_FOR, Requeue
 from shared.engine.ports import OnLoop, Queue
 from shared.engine.timers.receiving import Intake, ReadMessage
 
@@ -65,9 +65,9 @@ class Wake:
         due = max(_due(each, now) for each in group)
         if parts := _merged(group):
             # Not all of the time that is left: what follows may be stored though this can't be.
-            patience = min(PATIENCE, max(deadline.time_left, timedelta()) / 2)
+            repeat_for = min(REPEATED_FOR, max(deadline.time_left, timedelta()) / 2)
             again = [replace(each, due=due) for each in parts]
-            self.on_loop(self.requeue.at_due(*again, patience=patience))
+            self.on_loop(self.requeue.at_due(*again, repeat_for=repeat_for))
         moved += group
         self.intake.delete_all(Queue.WAITING, group)
 

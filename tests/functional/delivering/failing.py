@@ -10,8 +10,7 @@ from pushgrid.testing.memory import ScriptedPusher, answered
 from pushgrid.testing.memory.pushing import Sent
 from shared.delivery.health.availability import Availability
 from shared.engine.delivering.deliver import Deliver
-from shared.engine.delivering.in_flight import InFlightRequest
-from shared.engine.delivering.results import Attempted, Shortage
+from shared.engine.delivering.in_hand import Attempted, PushRequest, Shortage
 from shared.engine.ports import Queue
 from shared.http import Exchange, Failure, LateAnswerHandler, NotAnswered, OutboundRequest
 from shared.subscriptions.subscription import EventSubscription, RetryPolicy
@@ -85,7 +84,7 @@ def availability(
 ) -> Availability:
     """Say what a process thinks of an endpoint."""
     process = process or app.deliver
-    terms, health = process.parts.terms.of(subscription), process.endpoints.of(subscription).health
+    terms, health = process.judge.terms.of(subscription), process.endpoints.of(subscription).health
     app.loop.run(health.learn(terms))
     return health.availability(terms, app.watched.now())
 
@@ -105,13 +104,11 @@ def requests(app: Deployment) -> list[list[int]]:
     return [[int(event["id"].removeprefix("e-")) for event in body] for body in bodies]
 
 
-def break_pushes(
-    app: Deployment, error: BaseException, of: Callable[[InFlightRequest], bool]
-) -> None:
+def break_pushes(app: Deployment, error: BaseException, of: Callable[[PushRequest], bool]) -> None:
     """Let what pushes these requests raise, once they are under way."""
     push = app.push
 
-    async def pushing(request: InFlightRequest) -> Attempted | Shortage:
+    async def pushing(request: PushRequest) -> Attempted | Shortage:
         result = await push(request)
         if of(request):
             raise error
@@ -120,7 +117,7 @@ def break_pushes(
     app.push = pushing  # type: ignore[assignment]
 
 
-def is_of(name: str) -> Callable[[InFlightRequest], bool]:
+def is_of(name: str) -> Callable[[PushRequest], bool]:
     """Choose the requests of a subscription."""
     return lambda request: request.part.subscription.name == name
 

@@ -64,7 +64,7 @@ class Product:
     def another_instance(self) -> Deliver:
         """Return the delivering of an instance that knows nothing yet."""
         directory = _directory(self.app)
-        parts = self.app.deliver.parts
+        parts = self.app.deliver.judge
         terms = replace(parts.terms, topics=directory)
         return self.app.new_process(replace(parts, subscriptions=directory, terms=terms))
 
@@ -75,7 +75,7 @@ def a_product(app: Deployment) -> Product:
     api = ArmApi(app.clock, app.stored)
     api.reconfigure(resources=InvalidatingStore(app.resources, directory))
     app.publish = replace(app.publish, topics=directory, subscriptions=directory)
-    parts = app.deliver.parts
+    parts = app.deliver.judge
     parts = replace(parts, subscriptions=directory, terms=replace(parts.terms, topics=directory))
     app.deliver = app.new_process(parts)
     app.push_with(api.pusher)

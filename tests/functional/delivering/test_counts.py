@@ -14,7 +14,8 @@ from pushgrid.testing.memory import START, answered
 from shared.delivery.delivery import Delivery
 from shared.delivery.outcome import DeliveryOutcome, Outcome
 from shared.delivery.policy import End, EndReason, RetryAt
-from shared.engine.delivering.attempt_lines import AttemptLines
+from shared.engine.delivering.attempt_lines import log_attempted
+from shared.engine.delivering.in_hand import Part
 from shared.http import Failure, NotAnswered
 from shared.metrics import Metric
 from shared.subscriptions.advanced_filter import AdvancedFilter, FilterOperator
@@ -252,9 +253,16 @@ def text_of(
 ) -> str:
     """Log an attempt; return what a terminal shows of it."""
     caplog.set_level(logging.INFO, LOGGER)
-    lines = AttemptLines(key, a_subscription(topic=key.topic, name=key.subscription), terms())
+    part = Part(
+        source=a_message((), topic=key.topic, subscription=key.subscription),
+        subscription=a_subscription(topic=key.topic, name=key.subscription),
+        terms=terms(),
+        to_push=(),
+        ended=(),
+        lost=(),
+    )
     tried = a_delivery(attempts=30, text=text(id=event_id))
-    lines.attempted((tried,) * events, outcome, decision, START)
+    log_attempted(part, (tried,) * events, outcome, decision, START)
     return str(vars(caplog.records[-1])["text"])
 
 

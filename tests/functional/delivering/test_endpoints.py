@@ -16,11 +16,10 @@ from shared.delivery.messages.message_writer import encode_together
 from shared.delivery.pace import FIRST, Limit, Speed
 from shared.engine.delivering import endpoints as endpoints_module
 from shared.engine.delivering.budget import Budget
-from shared.engine.delivering.deliver import AT_ONCE
 from shared.engine.delivering.endpoint import TICK, Endpoint
-from shared.engine.delivering.in_flight import InFlightRequest
-from shared.engine.delivering.judge import JudgedPart, PartJudge, ToRequeue
-from shared.engine.ports import Queue
+from shared.engine.delivering.in_hand import AT_A_TURN, Part, PushRequest
+from shared.engine.delivering.judge import PartJudge
+from shared.engine.ports import Queue, Settlement
 from shared.subscriptions.destination import WebHook
 from shared.subscriptions.subscription import Batching
 from tests.builders import MESSAGE_SIZE, URL, a_delivery, a_message, a_topic
@@ -36,9 +35,9 @@ def _nothing_is_left(app: Deployment) -> Iterator[None]:
     yield
     app.loop.advance(2 * MINUTE)
     assert all(each.is_idle for each in known(app.deliver.endpoints))
-    assert is_idle(app.deliver.endpoints.budget)
-    for places in app.deliver.places.values():
-        assert places.taken == 0
+    assert is_idle(app.deliver.endpoints.commons.budget)
+    for places in app.deliver.in_hand.values():
+        assert not places.messages
 
 
 def a_part(*events: int, name: str = "crm", batch_size: int = 1) -> MessagePart:
@@ -127,7 +126,7 @@ def test_of_large_messages_a_few_parts_enter_at_a_time(
     turns: Counter[int] = Counter()
     turn, judge = 0, PartJudge.from_cache
 
-    def from_cache(parts: PartJudge, message: MessagePart) -> JudgedPart | ToRequeue | None:
+    def from_cache(parts: PartJudge, message: MessagePart) -> Part | Settlement | None:
         turns[turn] += 1
         return judge(parts, message)
 
@@ -144,7 +143,7 @@ def test_of_large_messages_a_few_parts_enter_at_a_time(
     app.loop.run(count())
     app.loop.settle()
 
-    assert max(turns.values()) <= AT_ONCE
+    assert max(turns.values()) <= AT_A_TURN
     assert len(requests(app)) == 80
 
 
@@ -164,7 +163,7 @@ def test_endpoints_that_wait_for_the_budget_get_it_in_turn(app: Deployment) -> N
     """Only one push at a time is for endpoints of which nothing is known."""
     names = [f"crm-{number}" for number in range(5)]
     subscribe(app, *names)
-    app.deliver.endpoints.budget.pushes = 2
+    app.deliver.endpoints.commons.budget.pushes = 2
     held = app.hold("e-0")
     for number, name in enumerate(names):
         app.begin(a_part(number, name=name))
@@ -182,7 +181,7 @@ def test_an_endpoint_whose_line_never_ends_gives_way_to_others(app: Deployment) 
     for name in ("one", "two", "other"):
         app.run(a_part(100, name=name))  # they are quick
     app.pusher.sent.clear()
-    app.deliver.endpoints.budget.pushes = 8
+    app.deliver.endpoints.commons.budget.pushes = 8
     held = app.hold(*(f'"e-{number}"' for number in range(40)), '"e-99"')
     app.begin(a_part(*range(20), name="one"))
     app.begin(a_part(*range(20, 40), name="two"))
@@ -204,7 +203,7 @@ def test_a_slow_endpoint_that_waits_keeps_no_unknown_one_from_its_first_push(
     app.pusher.takes = 2 * SECOND
     app.run(a_part(100, name="slow"))
     app.pusher.takes = 0 * SECOND
-    app.deliver.endpoints.budget.pushes = 8
+    app.deliver.endpoints.commons.budget.pushes = 8
     held = app.hold(*(f'"e-{number}"' for number in range(8)))
     for number in range(6):
         app.begin(a_part(number, name=f"new-{number}"))
@@ -226,7 +225,7 @@ def test_what_quick_endpoints_use_keeps_no_slow_one_waiting(app: Deployment) -> 
     app.pusher.takes = 2 * SECOND
     app.run(a_part(100, name="slow"))
     app.pusher.takes = 0 * SECOND
-    app.deliver.endpoints.budget.pushes = 8
+    app.deliver.endpoints.commons.budget.pushes = 8
     held = app.hold(*(f'"e-{number}"' for number in range(6)))
 
     app.begin(a_part(*range(5), name="quick"))
@@ -236,7 +235,7 @@ def test_what_quick_endpoints_use_keeps_no_slow_one_waiting(app: Deployment) -> 
     held.let_go()
 
 
-def has_event_1(request: InFlightRequest) -> bool:
+def has_event_1(request: PushRequest) -> bool:
     return any(loaded.position == 1 for loaded in request.batch)
 
 
@@ -294,7 +293,7 @@ def test_a_push_is_made_outside_of_the_invocation_that_began_it(app: Deployment)
     invocation: ContextVar[str] = ContextVar("invocation", default="none")
     found: list[str] = []
 
-    def note(_: InFlightRequest) -> bool:
+    def note(_: PushRequest) -> bool:
         found.append(invocation.get())
         return False
 
@@ -349,14 +348,14 @@ def test_of_a_message_that_is_cancelled_while_its_parts_enter_nothing_is_pushed(
     app: Deployment,
 ) -> None:
     """The second half of its parts has not been looked at yet."""
-    names = [f"crm-{number}" for number in range(2 * AT_ONCE)]
+    names = [f"crm-{number}" for number in range(2 * AT_A_TURN)]
     subscribe(app, *names)
     ((_, text),) = encode_together([a_part(0, name=name) for name in names], MESSAGE_SIZE)
     task = app.loop.create_task(app.deliver.run(text.encode(), Queue.RETRIES))
 
     async def cancel() -> None:
         await asyncio.sleep(0)
-        assert app.deliver.places[Queue.RETRIES].taken == 1
+        assert app.deliver.in_hand[Queue.RETRIES].messages
         task.cancel()
 
     app.loop.run(cancel())
@@ -443,7 +442,7 @@ def test_beyond_half_of_the_places_what_waits_for_a_slow_endpoint_goes_at_once(
 ) -> None:
     """Its deliveries come back at the endpoint's pace, and others find a place."""
     app.limit_pushes(1)
-    app.deliver.places[Queue.DELIVERIES].total = 8
+    app.deliver.in_hand[Queue.DELIVERIES].most = 8
     subscribe(app, "slow", "other")
     held = app.hold("slow")
     tasks = [app.begin(a_part(0, name="slow"))]
@@ -469,7 +468,7 @@ def test_an_endpoint_that_turns_slow_gives_way_while_places_are_almost_gone(
     app: Deployment, messages: int, left: int
 ) -> None:
     app.limit_pushes(1)
-    app.deliver.places[Queue.DELIVERIES].total = 8
+    app.deliver.in_hand[Queue.DELIVERIES].most = 8
     app.subscribe()
     held = app.hold("e-0")
     tasks = [app.begin(a_part(number)) for number in range(messages)]
@@ -490,7 +489,7 @@ def test_when_the_host_stops_lines_go_back_at_once(app: Deployment) -> None:
     app.subscribe()
     app.run(a_part(99))  # it is quick
     app.pusher.sent.clear()
-    app.deliver.endpoints.budget.bytes = 1  # only one message has any
+    app.deliver.endpoints.commons.budget.bytes = 1  # only one message has any
     held = app.hold("e-0")
     task, waiting = app.begin(a_part(0, 1, 2)), app.begin(a_part(4))
     assert not waiting.done()

@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from pushgrid.testing.memory import START, answered
-from shared.engine.delivering.in_flight import InFlightRequest
+from shared.engine.delivering.in_hand import PushRequest
 from shared.engine.ports import Queue, Receipt
 from shared.errors import StorageUnavailable
 from shared.http import Failure, NotAnswered
@@ -149,7 +149,7 @@ def test_a_part_that_can_not_be_stored_stops_no_other(
     assert set(stored(app, Queue.RETRIES)) == {*names} - {bad}
 
 
-def has_event_0(request: InFlightRequest) -> bool:
+def has_event_0(request: PushRequest) -> bool:
     return request.batch[0].position == 0
 
 

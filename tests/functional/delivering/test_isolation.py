@@ -108,9 +108,9 @@ class Host:
 
 
 def make_small(app: Deployment) -> None:
-    app.deliver.endpoints.budget.pushes = PLACES
-    for places in app.deliver.places.values():
-        places.total = PLACES
+    app.deliver.endpoints.commons.budget.pushes = PLACES
+    for places in app.deliver.in_hand.values():
+        places.most = PLACES
 
 
 def a_lone(name: str, event: str, app: Deployment) -> str:
@@ -190,7 +190,7 @@ def test_large_events_for_an_endpoint_that_hangs_leave_memory_to_others(
         app.pusher.takes = 2 * SECOND
         app.run(a_message(subscription="hangs"))
         app.pusher.takes = 0 * SECOND
-    budget = app.deliver.endpoints.budget
+    budget = app.deliver.endpoints.commons.budget
     budget.bytes = 8 * len(a_delivery().text or "")
     held = app.hold("hangs")
     hanging = [app.begin(a_message(subscription="hangs")) for _ in range(20)]

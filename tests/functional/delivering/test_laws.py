@@ -75,7 +75,7 @@ class Simulation:
         self.endpoint.script(URL, *answers)
         self.app.set_terms(**choices)
         self.app.push_with(self.endpoint)
-        self.terms: DeploymentTerms = self.app.deliver.parts.terms
+        self.terms: DeploymentTerms = self.app.deliver.judge.terms
         self._crashes = set(crashes)
         self.steps = 0
         self.delivered: Counter[str] = Counter()

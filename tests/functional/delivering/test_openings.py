@@ -60,7 +60,7 @@ def test_a_push_that_waits_has_not_begun(app: Deployment) -> None:
     app.loop.advance(20 * SECOND)
 
     assert pushed(app) == 2
-    assert app.deliver.endpoints.budget._under_way.total() == 0
+    assert app.deliver.endpoints.commons.budget.under_way.total() == 0
     assert endpoint(app).under_way == 0
     assert not task.done()
     assert not app.metrics.of(Metric.ATTEMPT_FAIL)
@@ -110,8 +110,8 @@ def test_a_new_endpoint_that_waits_for_a_connection_gives_scarce_places_back(
 ) -> None:
     app.subscribe()
     Openings(app, permitted=0)
-    places = app.deliver.places[Queue.DELIVERIES]
-    places.total = 1
+    places = app.deliver.in_hand[Queue.DELIVERIES]
+    places.most = 1
     task = begin(app, events=3)
     app.loop.advance(2 * SECOND)
 

@@ -130,7 +130,7 @@ def test_a_changed_limit_counts_for_what_waits_already(app: Deployment, most: in
 def test_what_waits_where_places_are_scarce_is_requeued_however_quick_the_endpoint(
     app: Deployment,
 ) -> None:
-    app.deliver.places[Queue.DELIVERIES].total = 8
+    app.deliver.in_hand[Queue.DELIVERIES].most = 8
     app.hold("e-")
     app.subscribe(limits=RequestLimits(at_once=1))
 
@@ -164,7 +164,7 @@ def test_what_is_requeued_comes_back_no_faster_than_the_limit(
 def test_batches_that_find_no_place_are_back_when_the_limit_allows_their_requests(
     app: Deployment,
 ) -> None:
-    app.deliver.places[Queue.DELIVERIES].total = 8
+    app.deliver.in_hand[Queue.DELIVERIES].most = 8
     app.subscribe(limits=RequestLimits(a_second=20), batching=Batching(max_events=50))
     begin(app, app.deliver, range(1))
 
@@ -288,7 +288,7 @@ class Alive:
             del self.speaking[chosen : chosen + 1]
 
     async def shares(self) -> list[int]:
-        shares = [each.share(lambda: None) for each in self.speaking]
+        shares = [each.share() for each in self.speaking]
         return [share.of(LIMIT) for share in shares if share]
 
 

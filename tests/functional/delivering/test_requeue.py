@@ -86,7 +86,7 @@ def test_without_patience_a_put_is_tried_once(app: Deployment) -> None:
     app.queues.fail_next("put")
 
     with pytest.raises(StorageUnavailable):
-        at_due(app, a_message(), patience=timedelta())
+        at_due(app, a_message(), repeat_for=timedelta())
 
     assert app.slept == []
 

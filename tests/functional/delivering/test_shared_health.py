@@ -118,7 +118,7 @@ class Process:
         self.app = app
         self.deliver = app.new_process()
         self.health = self.deliver.endpoints.of(a_subscription()).health
-        self.terms = self.deliver.parts.terms.of(a_subscription())
+        self.terms = self.deliver.judge.terms.of(a_subscription())
 
     def sees(self, outcome: Outcome, new_events: int = 1, *, is_probe: bool = False) -> None:
         """See a push end as the loop goes on: a probe at once, any other after long."""

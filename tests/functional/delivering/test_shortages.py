@@ -145,7 +145,7 @@ def test_no_line_is_waited_in_for_long_while_storage_hangs(app: Deployment) -> N
         await asyncio.sleep(600)
         return subscription
 
-    app.deliver.endpoints.as_cached = hang
+    app.deliver.endpoints.commons.as_cached = hang
     app.subscribe()
     app.pusher.takes = 20 * SECOND
     task = app.begin(a_message([a_delivery(number) for number in range(32)]))
@@ -176,7 +176,7 @@ def test_parts_that_can_not_be_judged_come_back_as_one_message(app: Deployment) 
 def test_what_can_not_be_requeued_has_half_of_the_places(app: Deployment) -> None:
     """The others go at once, and the host repeats them."""
     app.subscribe()
-    app.deliver.places[Queue.DELIVERIES].total = 8
+    app.deliver.in_hand[Queue.DELIVERIES].most = 8
     app.directory.fail_next("subscription", 10_000)
     app.queues.fail_next("put", 10_000)
 

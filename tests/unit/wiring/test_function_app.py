@@ -41,7 +41,7 @@ def test_the_trace_context_is_sent_unless_it_is_switched_off(
 ) -> None:
     monkeypatch.setenv("PUSHGRID_TRACE_CONTEXT", text)
 
-    push = cast("Push", FunctionApp().delivering.endpoints.push)
+    push = cast("Push", FunctionApp().delivering.endpoints.commons.push)
 
     assert (push.new_span_id is not None) is is_sent
 
@@ -75,7 +75,7 @@ def test_it_hears_of_puts_and_says_when_it_stops(monkeypatch: pytest.MonkeyPatch
     assert puts == ["deliveries"]
     assert (at_stop, at_end) == ([app.stop], [app.end])
     assert app._at_stop == [deliver.endpoints.stop, function_app.outbound.stop]
-    assert app._at_end[1:] == [deliver.history.write_all]
+    assert app._at_end[1:] == [deliver.recorder.history.write_all]
 
 
 def test_at_the_end_of_the_local_host_counts_are_stored(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,253 @@
+"""Defines a message in hand: its parts, the requests that push them, and what comes of these."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import NamedTuple, Protocol
+
+from shared.delivery.attempt_record import AttemptRecord
+from shared.delivery.delivery import Batch, Delivery
+from shared.delivery.gate import NotNow
+from shared.delivery.health.availability import Held
+from shared.delivery.messages.message import MessagePart
+from shared.delivery.outcome import DeliveryOutcome, Outcome
+from shared.delivery.policy import DeliveryTerms, End
+from shared.delivery.requests.line import Owned
+from shared.engine.keeping.requeue import REPEATED_FOR
+from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
+
+AT_A_TURN = 8  # parts that enter before others of the loop have their turn: a millisecond
+
+
+class Shortage(NamedTuple):
+    """A request could not be made for want of a local resource: no attempt."""
+
+    of: str
+
+
+class Attempted(NamedTuple):
+    """The outcome of one request, with its start and end."""
+
+    outcome: DeliveryOutcome
+    began_at: datetime
+    ended_at: datetime
+    jitter: float  # for all of its events
+    first: Delivery  # of them
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether the endpoint accepted the events."""
+        return self.outcome.outcome is Outcome.DELIVERED
+
+
+Result = Attempted | NotNow | Exception  # an exception is an internal error
+
+
+class Lane(Protocol):
+    """What a part waits in, and a request is made by: its endpoint."""
+
+    def withdraw(self, part: Part, /) -> None:
+        """Push nothing more of a part."""
+
+    def succeeded_late(
+        self, request: PushRequest, outcome: DeliveryOutcome, sent_at: datetime
+    ) -> None:
+        """Learn that a request was accepted after its timeout."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Part:
+    """The deliveries of one subscription in a message, judged before their attempt."""
+
+    source: MessagePart
+    subscription: EventSubscription
+    terms: DeliveryTerms
+    to_push: Batch
+    ended: Sequence[tuple[Delivery, End]]  # those that are not tried any more
+    lost: Batch  # those whose event is gone
+    message: MessageInHand = field(init=False)
+    lane: Lane = field(init=False)
+    open: int = 0  # deliveries that wait, or are under way
+    # What is known of it when it is settled.
+    rows: list[AttemptRecord] = field(default_factory=list)  # that are to be stored
+    counts: Counter[str] = field(default_factory=Counter)
+    held_by: Held | None = None  # what held a delivery last
+    requeue_reason: str | None = None
+    # When the subscription was compared with storage, in seconds, and whether it is unchanged.
+    confirmed: tuple[float, bool] | None = None
+
+    @property
+    def key(self) -> SubscriptionKey:
+        """The subscription that gets the events."""
+        return self.source.key
+
+    def begin(self, message: MessageInHand) -> None:
+        """Count what is to be pushed as open."""
+        self.message, self.open = message, len(self.to_push)
+
+    def enter(self, lane: Lane) -> None:
+        """Note that it stands in the line of *lane*."""
+        self.lane = lane
+        self.message.parts[self] = None
+
+    def report(self, batch: Batch, result: Result) -> None:
+        """Report what became of deliveries to the message, which stores what follows."""
+        self.open -= len(batch)
+        if not self.open:
+            self.message.parts.pop(self, None)
+        self.message.report(self, batch, result)
+
+    def with_deliveries(self, deliveries: Iterable[Delivery]) -> MessagePart:
+        """Return what is stored of it for *deliveries*, which were judged."""
+        return replace(
+            self.source,
+            deliveries=tuple(deliveries),
+            due=None,
+            rounds=0,
+            batch_size=self.terms.batching.max_events,
+        )
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class MessageInHand:
+    """A message whose deliveries are pushed: the host counts it until it has ended."""
+
+    others: MessagesInHand
+    since: float  # seconds of the loop's clock
+    jitter: float
+    # Take back what followed; tell whether nothing of it is delivered again.
+    answered_late: Callable[[Part, Batch, DeliveryOutcome], Awaitable[bool]] = field(init=False)
+    is_entering: bool = True
+    # Parts of which something is in a line or under way: a set that keeps the order.
+    parts: dict[Part, None] = field(default_factory=dict)
+    faults: dict[SubscriptionKey, BaseException] = field(default_factory=dict)  # by part
+    _results: list[tuple[Part, Batch, Result]] = field(default_factory=list)
+    _news: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def report(self, part: Part, batch: Batch, result: Result) -> None:
+        self._results.append((part, batch, result))
+        self._news.set()
+
+    def have_entered(self) -> None:
+        self.is_entering = False
+        self._news.set()
+
+    def abandon(self, part: Part | None = None) -> None:
+        """Push nothing more of it, or of one part; of what is under way no result is awaited."""
+        for each in [part] if part else [*self.parts]:
+            if each in self.parts:
+                del self.parts[each]
+                each.lane.withdraw(each)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether anything is being judged, in a line, under way, or reported and not taken."""
+        return bool(self.is_entering or self.parts or self._results)
+
+    def has_ended(self, part: Part) -> bool:
+        """Tell whether all results of a part were taken, and it does not come again."""
+        is_reported = any(each is part for each, _, _ in self._results)
+        return not (part.open or is_reported or part.key.folded in self.faults)
+
+    async def results(self, until: float | None) -> Sequence[tuple[Part, Batch, Result]]:
+        """Return what was reported; wait for the first, but not beyond *until*: maybe nothing."""
+        if not self._results:
+            self._news.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(until):
+                    await self._news.wait()
+        found, self._results = self._results, []
+        return found
+
+
+@dataclass(slots=True, kw_only=True)
+class MessagesInHand:
+    """
+    The messages of one queue that the host has given to the function, at *most* so many.
+
+    Once half of them are in hand, what would wait for an endpoint that does not answer briefly is
+    requeued, and failing puts are not repeated. `AT_A_TURN` of their parts enter in a turn of the
+    loop, in order: many that come back together do not keep it from those of the other queue.
+    """
+
+    most: int
+    messages: dict[MessageInHand, None] = field(default_factory=dict)
+    _entered: int = 0  # in this turn
+    _entering: deque[asyncio.Future[None]] = field(default_factory=deque)
+
+    @property
+    def is_half_full(self) -> bool:
+        """Whether more than half are in hand: what comes may not wait long."""
+        return len(self.messages) > self.most // 2
+
+    @property
+    def is_nearly_full(self) -> bool:
+        """Whether more than three quarters are in hand: nor may what waits already."""
+        return len(self.messages) > self.most * 3 // 4
+
+    @property
+    def repeat_for(self) -> timedelta:
+        """How long a message may be kept in hand while puts fail."""
+        return timedelta() if self.is_half_full else REPEATED_FOR
+
+    async def turn(self) -> None:
+        """Wait for the turn of one more part."""
+        loop = asyncio.get_running_loop()
+        if not self._entered:
+            loop.call_soon(self._next_turn)
+        if self._entered < AT_A_TURN:
+            self._entered += 1
+            return
+        turn: asyncio.Future[None] = loop.create_future()
+        self._entering.append(turn)
+        await turn
+
+    def _next_turn(self) -> None:
+        self._entered = 0
+        while self._entering and self._entered < AT_A_TURN:
+            turn = self._entering.popleft()
+            if not turn.done():  # Its message may have been cancelled.
+                turn.set_result(None)
+                self._entered += 1
+        if self._entered:
+            asyncio.get_running_loop().call_soon(self._next_turn)
+
+
+@dataclass(slots=True, eq=False)
+class PushRequest:
+    """A request to an endpoint: its events, and whose they are."""
+
+    lane: Lane
+    batch: Batch
+    by_part: Sequence[tuple[Part, Batch]]
+    is_probe: bool = False
+    began_at: float = 0.0  # seconds of the loop's clock
+    began_half_used: bool = False  # half of its endpoint's limit was in use when it began
+    ended_at: float = 0.0  # likewise
+
+    @property
+    def part(self) -> Part:
+        """The part whose subscription and terms count: that of the first event."""
+        return self.by_part[0][0]
+
+    @property
+    def jitter(self) -> float:
+        """The jitter for all of its events."""
+        return self.part.message.jitter
+
+    def report(self, result: Result) -> None:
+        for part, batch in self.by_part:
+            part.report(batch, result)
+
+
+def by_part(taken: Iterable[Owned[Part]]) -> list[tuple[Part, Batch]]:
+    """Return whose the deliveries are that were taken from a line."""
+    found: dict[Part, list[Delivery]] = {}
+    for each, owner in taken:
+        found.setdefault(owner, []).append(each)
+    return [*found.items()]
