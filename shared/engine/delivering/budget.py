@@ -47,8 +47,8 @@ class Pushing(Protocol):
     def under_way(self) -> int:
         """How many requests it has under way."""
 
-    def pump(self) -> None:
-        """Begin the requests that may begin now."""
+    def pump(self) -> int:
+        """Begin a request, if one may begin now; return how many were begun."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

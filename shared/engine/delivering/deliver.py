@@ -143,7 +143,7 @@ class Deliver:
         entering: list[asyncio.Task[Settlement | None]] = []
         try:
             for part in parts:
-                await message.others.turn()
+                await message.others.turn(part.key.folded)
                 entering.append(asyncio.create_task(self._enter(part, settler)))
             entered = await asyncio.gather(*entering, return_exceptions=True)
             for part, each in zip(parts, entered, strict=True):

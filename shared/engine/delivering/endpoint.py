@@ -111,22 +111,33 @@ class Endpoint:
         self.line.withdraw({part})
         self.parts.pop(part, None)
 
-    def pump(self) -> None:
-        """Learn from each push that has ended, and begin what may begin after it."""
+    def pump(self) -> int:
+        """
+        Learn from each push that has ended, and begin one request at most after each.
+
+        If more may begin, it is pumped again, after others. Returns how many were begun.
+        """
         ended, self._ended = self._ended, []
+        before = self.under_way - len(ended)
         for each in ended:
             self._take_end(*each)
-            self._begin_what_may()
+            self._look()
         if not ended:
-            self._begin_what_may()
+            self._look()
         self._await()
-        entered, self._entered = self._entered, []
-        self._requeue_unless_prompt(part for part in entered if part.message.others.is_half_full)
+        if self.line and self.waits is None:
+            self.wake()
+        else:
+            entered, self._entered = self._entered, []
+            self._requeue_unless_prompt(
+                each for each in entered if each.message.others.is_half_full
+            )
+        return self.under_way - before
 
-    def _begin_what_may(self) -> None:
-        """Do with the line what the gate says, until it is empty or waits."""
-        self.waits, now = None, self.commons.clock.now()
-        while self.line and self.waits is None:
+    def _look(self) -> None:
+        """Do what the gate says, until a request begins, or the line is empty or waits."""
+        self.waits, now, before = None, self.commons.clock.now(), self.under_way
+        while self.line and self.waits is None and self.under_way == before:
             found = gate(self._state(now), now)
             if isinstance(found, Wait):
                 self.waits = found

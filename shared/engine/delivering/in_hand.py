@@ -172,13 +172,14 @@ class MessagesInHand:
 
     Once half of them are in hand, what would wait for an endpoint that does not answer briefly is
     requeued, and failing puts are not repeated. `AT_A_TURN` of their parts enter in a turn of the
-    loop, in order: many that come back together do not keep it from those of the other queue.
+    loop, subscriptions by turns: many for one that hangs, or that come back together, keep it from
+    no other.
     """
 
     most: int
     messages: dict[MessageInHand, None] = field(default_factory=dict)
     _entered: int = 0  # in this turn
-    _entering: deque[asyncio.Future[None]] = field(default_factory=deque)
+    _entering: dict[SubscriptionKey, deque[asyncio.Future[None]]] = field(default_factory=dict)
 
     @property
     def is_half_full(self) -> bool:
@@ -195,8 +196,8 @@ class MessagesInHand:
         """How long a message may be kept in hand while puts fail."""
         return timedelta() if self.is_half_full else REPEATED_FOR
 
-    async def turn(self) -> None:
-        """Wait for the turn of one more part."""
+    async def turn(self, key: SubscriptionKey) -> None:
+        """Wait for the turn of one more part, of that subscription."""
         loop = asyncio.get_running_loop()
         if not self._entered:
             loop.call_soon(self._next_turn)
@@ -204,13 +205,17 @@ class MessagesInHand:
             self._entered += 1
             return
         turn: asyncio.Future[None] = loop.create_future()
-        self._entering.append(turn)
+        self._entering.setdefault(key, deque()).append(turn)
         await turn
 
     def _next_turn(self) -> None:
         self._entered = 0
         while self._entering and self._entered < AT_A_TURN:
-            turn = self._entering.popleft()
+            key = next(iter(self._entering))
+            turns = self._entering.pop(key)
+            turn = turns.popleft()
+            if turns:
+                self._entering[key] = turns  # behind the others
             if not turn.done():  # Its message may have been cancelled.
                 turn.set_result(None)
                 self._entered += 1
