@@ -151,7 +151,8 @@ class Deliver:
                     message.faults[part.key.folded] = each
             unjudged = [each for each in entered if isinstance(each, Settlement)]
             try:
-                await settler.settle(unjudged)
+                if unjudged:
+                    await settler.settle(unjudged)
             except StorageUnavailable as fault:
                 message.faults.update({each.part.key.folded: fault for each in unjudged})
         finally:

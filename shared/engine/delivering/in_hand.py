@@ -74,6 +74,7 @@ class Part:
     lane: Lane = field(init=False)
     open: int = 0  # deliveries that wait, or are under way
     # What is known of it when it is settled.
+    is_settled: bool = False  # as a whole
     rows: list[AttemptRecord] = field(default_factory=list)  # that are to be stored
     counts: Counter[str] = field(default_factory=Counter)
     held_by: Held | None = None  # what held a delivery last

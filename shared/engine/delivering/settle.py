@@ -96,7 +96,8 @@ class Settler:
             StorageUnavailable: the message must not be deleted.
         """
         self.flush_at = None
-        settlements = self._settlements(self.clock.now())
+        if not (settlements := self._settlements(self.clock.now())):
+            return
         found = await self.settling.settle([*settlements.values()], self.message.others.repeat_for)
         for part, settlement, settled in zip(settlements, settlements.values(), found, strict=True):
             self._settled(part, settlement, settled)
@@ -262,11 +263,14 @@ class Settler:
                 is_whole=self.message.has_ended(part),
             )
             for part in self._parts
-            if follow_ups[part] or ends[part] or self.message.has_ended(part)
+            if follow_ups[part]
+            or ends[part]
+            or (self.message.has_ended(part) and not part.is_settled)
         }
 
     def _settled(self, part: Part, settlement: Settlement, settled: Settled) -> None:
         """Hear of the ends, but of what was delivered meanwhile, or is another process's."""
+        part.is_settled = settlement.is_whole
         if settled.answer is Answer.NOT_OURS:
             telemetry.warning("delivery.not_ours", **part.key._asdict())
             self.message.abandon(part)

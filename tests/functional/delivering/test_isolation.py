@@ -13,7 +13,8 @@ from typing import NamedTuple
 import pytest
 
 from pushgrid.testing.memory import answered
-from shared.delivery.pace import Limit
+from shared.delivery.pace import FIRST, Limit
+from shared.engine.delivering.commons import BEGUN_A_TURN
 from shared.engine.ports import Queue
 from shared.http import Exchange, Failure, LateAnswerHandler, NotAnswered, OutboundRequest
 from tests.builders import ORIGIN, a_delivery, a_message, encode, text
@@ -205,3 +206,45 @@ def test_large_events_for_an_endpoint_that_hangs_leave_memory_to_others(
     app.loop.settle()
     assert all(each.done() for each in hanging)
     assert is_idle(budget)
+
+
+@pytest.mark.parametrize("is_in_line", [False, True], ids=["as they come", "as their lines may"])
+def test_what_begins_at_once_for_others_keeps_a_healthy_event_waiting_for_few(
+    app: Deployment, *, is_in_line: bool
+) -> None:
+    """The control is what all of them may have under way: hundreds of requests in the same turn."""
+    names = [f"slow-{number}" for number in range(32)]
+    for name in ("healthy", *names):
+        app.subscribe(name=name, endpoint_url=f"https://{name}.example/")
+    app.run(a_message(subscription="healthy"))  # what needs reading is read
+    app.pusher.sent.clear()
+    held, before = app.hold("slow"), []
+
+    def begin(name: str, event: int) -> None:
+        message = a_message([a_delivery(event)], subscription=name)
+        for body in encode(message):
+            app.loop.create_task(app.deliver.run(body.encode(), Queue.DELIVERIES))
+
+    async def watch() -> None:
+        for _ in range(1000):
+            if not app.pusher.sent:
+                await asyncio.sleep(0)
+        before.append(len(held.held))
+
+    for number in range(1024):
+        begin(names[number % 32], number)
+    if is_in_line:
+        budget = app.deliver.endpoints.commons.budget
+        most, budget.pushes = budget.pushes, 0
+        app.loop.settle()
+        budget.pushes = most
+        for each in app.deliver.endpoints.known.values():
+            app.loop.call_soon(each.wake)
+    begin("healthy", 0)
+    app.loop.run(watch())
+    app.loop.settle()
+
+    assert len(held.held) == 32 * FIRST
+    assert before[0] <= 4 * BEGUN_A_TURN
+    held.let_go()
+    app.loop.settle()

@@ -1,0 +1,261 @@
+"""What follows a part passes through one place, which answers for each; every end is heard."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from pushgrid.testing.memory import START, answered
+from shared.delivery.delivery import Delivery
+from shared.delivery.messages.message import MessagePart
+from shared.delivery.policy import EndReason, EndState
+from shared.engine.ports import Answer, Ended, Queue, Settled, Settlement
+from shared.errors import StorageUnavailable
+from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
+from tests.builders import CRM, DEAD, ORIGIN, PARKED, a_delivery, a_message, encode
+from tests.functional.delivering.failing import (
+    ONE_ATTEMPT,
+    TIMEOUT,
+    answer_late,
+    fan_out,
+    groups,
+    subscribe,
+    url,
+)
+from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
+
+
+@dataclass
+class Settling:
+    """Implements the port of that name, as a store with transactions would."""
+
+    answers: dict[str, Answer] = field(default_factory=dict)  # by subscription
+    calls: list[Sequence[Settlement]] = field(default_factory=list)
+
+    async def settle(self, parts: Sequence[Settlement], repeat_for: timedelta) -> list[Settled]:
+        del repeat_for
+        self.calls.append(parts)
+        return [Settled(self.answers.get(each.part.subscription, Answer.SETTLED)) for each in parts]
+
+    def comes_again(self, keys: Iterable[SubscriptionKey]) -> None:
+        raise AssertionError(list(keys))
+
+    def take_back(
+        self, key: SubscriptionKey, deliveries: Iterable[Delivery]
+    ) -> Coroutine[Any, Any, bool]:
+        raise AssertionError((key, list(deliveries)))
+
+    @property
+    def wholes(self) -> list[str]:
+        """The parts that were settled as a whole, in this order."""
+        return [each.part.subscription for call in self.calls for each in call if each.is_whole]
+
+
+def deliver(app: Deployment, text: str, settling: Settling) -> asyncio.Task[None]:
+    run = app.deliver.run(text.encode(), Queue.DELIVERIES, settling)
+    task = app.loop.create_task(run)
+    app.loop.settle()
+    return task
+
+
+def test_each_part_is_settled_as_a_whole_once(app: Deployment) -> None:
+    """Delivered, to be retried and given up: with the last part, the store ends the message."""
+    subscribe(app, "good", "bad", "gone", "slow")
+    held = app.hold("slow")
+    subscribe(app, "final", dead_letter=DEAD)
+    app.pusher.script(url("bad"), answered(503))
+    app.pusher.script(url("final"), answered(400))
+    del app.directory.stored[SubscriptionKey("orders", "gone")]
+    del app.directory.known[SubscriptionKey("orders", "gone")]
+    settling = Settling()
+
+    task = deliver(app, fan_out("good", "bad", "final", "gone", "slow", events=2), settling)
+    app.loop.advance(3 * SECOND)
+    before = settling.wholes
+    held.let_go()
+    app.loop.settle()
+
+    assert sorted(before) == ["bad", "final", "gone", "good"]
+    assert settling.wholes == [*before, "slow"]
+    assert task.exception() is None
+    assert app.all_stored() == {}
+
+
+def test_what_ends_names_the_subscription_that_was_re_read(app: Deployment) -> None:
+    """A store with transactions settles an end only while that is what it has."""
+    subscription = app.subscribe(dead_letter=DEAD, retry_policy=ONE_ATTEMPT)
+    app.pusher.script(subscription.endpoint_url, answered(503))
+    settling = Settling()
+
+    deliver(app, encode(a_message())[0], settling)
+    app.loop.advance(2 * SECOND)
+
+    ((settled,),) = settling.calls
+    assert settled.subscription == subscription
+    ((follow_up),) = settled.follow_ups
+    assert follow_up.part.dead_letter is not None
+    assert [each.reason for each in settled.ends] == [EndReason.MAX_ATTEMPTS]
+
+
+@pytest.mark.parametrize(
+    ("answer", "heard", "logs"),
+    [(Answer.SETTLED, 1, 0), (Answer.SETTLED_ALREADY, 1, 0), (Answer.NOT_OURS, 0, 1)],
+)
+def test_what_is_another_process_s_by_now_is_not_ended_here(
+    app: Deployment, logged: Logged, answer: Answer, heard: int, logs: int
+) -> None:
+    """The other part of the message is."""
+    subscribe(app, "crm", "other", retry_policy=ONE_ATTEMPT)
+    for name in ("crm", "other"):
+        app.pusher.script(url(name), answered(503))
+    ends = hear(app)
+
+    task = deliver(app, fan_out("crm", "other"), Settling({"crm": answer}))
+    app.loop.advance(2 * SECOND)
+
+    assert task.exception() is None
+    found = [each.key.subscription for each in ends]
+    assert (found.count("crm"), found.count("other")) == (heard, 1)
+    assert len(logged("delivery.not_ours")) == logs
+
+
+def hear(app: Deployment) -> list[Ended]:
+    """Hear of ends from now on."""
+    ends: list[Ended] = []
+    told = replace(app.ends, sink=ends.append)
+    app.deliver = replace(app.deliver, recorder=replace(app.deliver.recorder, ends=told))
+    app.write_dead_letters = replace(app.write_dead_letters, ends=told)
+    return ends
+
+
+def expired(app: Deployment) -> EventSubscription:
+    return app.subscribe(expires_at=START - SECOND)
+
+
+def deleted(app: Deployment) -> EventSubscription:
+    subscription = app.subscribe()
+    del app.directory.known[CRM.folded], app.directory.stored[CRM.folded]
+    return subscription
+
+
+OLD = ORIGIN._replace(published_at=START - timedelta(days=2))
+_Begin = Callable[[Deployment], EventSubscription]
+
+
+@pytest.mark.parametrize(
+    ("begin", "message", "status", "reason", "state"),
+    [
+        (deleted, a_message(), 200, EndReason.SUBSCRIPTION_DELETED, EndState.DROPPED),
+        (expired, a_message(), 200, EndReason.SUBSCRIPTION_EXPIRED, EndState.DROPPED),
+        (
+            lambda app: app.subscribe(),
+            a_message([a_delivery(origin=OLD)]),
+            200,
+            EndReason.TIME_TO_LIVE,
+            EndState.DROPPED,
+        ),
+        (
+            lambda app: app.subscribe(dead_letter=DEAD),
+            a_message([a_delivery(text=None, origin=PARKED)]),
+            200,
+            EndReason.PAYLOAD_MISSING,
+            EndState.DROPPED,
+        ),
+        (
+            lambda app: app.subscribe(dead_letter=DEAD),
+            a_message(),
+            413,
+            EndReason.PAYLOAD_TOO_LARGE,
+            EndState.DEAD_LETTERED,
+        ),
+        (
+            lambda app: app.subscribe(retry_policy=ONE_ATTEMPT),
+            a_message(),
+            503,
+            EndReason.MAX_ATTEMPTS,
+            EndState.DROPPED,
+        ),
+    ],
+    ids=["deleted", "expired", "old", "payload missing", "dead-lettered", "out of attempts"],
+)
+def test_every_end_is_heard_with_its_grounds(
+    app: Deployment,
+    begin: _Begin,
+    message: MessagePart,
+    status: int,
+    reason: EndReason,
+    state: EndState,
+) -> None:
+    subscription = begin(app)
+    app.pusher.script(subscription.endpoint_url, answered(status))
+    ends = hear(app)
+
+    app.run(message)
+
+    (ended,) = ends
+    assert (ended.key.folded, ended.reason, ended.state) == (CRM.folded, reason, state)
+    assert ended.delivery.key == message.deliveries[0].key
+    in_force = begin not in (deleted, expired)
+    terms = app.deliver.judge.terms.of(subscription)
+    assert ended.terms == (terms if in_force else None)
+
+
+def test_each_of_many_is_heard_and_none_before_it_is_stored(app: Deployment) -> None:
+    """The log names the first few of those that a deleted subscription leaves."""
+    deleted(app)
+    ends = hear(app)
+
+    app.run(a_message([a_delivery(number) for number in range(60)]))
+
+    assert [each.delivery.position for each in ends] == list(range(60))
+
+
+def test_an_end_that_can_t_be_stored_is_not_heard(app: Deployment) -> None:
+    """The message comes again, and with it the end."""
+    subscription = app.subscribe(dead_letter=DEAD)
+    app.pusher.script(subscription.endpoint_url, answered(413))
+    app.queues.fail_next("put", 1000)
+    ends = hear(app)
+
+    task = app.begin(a_message())
+    app.loop.advance(5 * MINUTE)
+
+    assert isinstance(task.exception(), StorageUnavailable)
+    assert ends == []
+
+
+def test_what_succeeds_late_before_it_is_stored_has_no_end(app: Deployment) -> None:
+    app.subscribe(retry_policy=ONE_ATTEMPT, dead_letter=DEAD)
+    app.pusher.script(app.directory.known[CRM.folded].endpoint_url, TIMEOUT)
+    held = app.hold("e-1")
+    ends = hear(app)
+    task = app.begin(a_message([a_delivery(0), a_delivery(1)]))
+    answer_late(app)  # what followed for e-0 is not stored yet
+    held.let_go()
+    app.loop.advance(2 * SECOND)
+
+    assert task.exception() is None
+    assert [each.delivery.position for each in ends] == [1]
+    assert groups(app, Queue.DEADLETTERS) == [[1]]
+
+
+def test_a_dead_letter_without_a_container_is_heard_as_well(app: Deployment) -> None:
+    subscription = app.subscribe(dead_letter=DEAD)
+    app.pusher.script(subscription.endpoint_url, answered(413))
+    ends = hear(app)
+    app.run(a_message())
+    app.dead_letters.missing.add(DEAD.container)
+    app.clock.advance(10 * MINUTE)
+
+    app.write_dead_letters.run(app.in_a_minute())
+
+    found = [(each.reason, each.state) for each in ends]
+    assert found == [
+        (EndReason.PAYLOAD_TOO_LARGE, EndState.DEAD_LETTERED),
+        (EndReason.CONTAINER_NOT_FOUND, EndState.DROPPED),
+    ]

@@ -1,0 +1,117 @@
+"""Nothing waits without a wake: seen at every turn of the loop, by what anybody may ask for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from pushgrid.testing.memory import answered
+from shared.delivery.gate import Until
+from shared.engine.delivering.deliver import Deliver
+from shared.engine.delivering.endpoint import Endpoint
+from shared.engine.ports import Queue
+from shared.subscriptions.request_limits import RequestLimits
+from tests.functional.delivering.failing import fan_out, subscribe, url
+from tests.functional.delivering.test_openings import Openings
+from tests.functional.deployment import MINUTE, SECOND, Deployment
+
+TURNS = 12  # of the loop, in which all is done that needs no time
+
+
+def without_a_wake(deliver: Deliver) -> Iterator[str]:
+    """Name what waits although nothing would wake it before the next look half a second later."""
+    commons = deliver.endpoints.commons
+    for endpoint in deliver.endpoints.known.values():
+        if endpoint.line and not commons.is_woken(endpoint) and not has_wake(endpoint):
+            yield f"{endpoint.key}: {len(endpoint.line)} for {endpoint.waits}"
+    for lane in commons.budget.waiting:
+        if not commons.budget.under_way.total() and not commons.is_woken(lane):
+            yield f"{lane.key} waits for a budget that nobody uses"
+    for in_hand in deliver.in_hand.values():
+        for message in in_hand.messages:
+            if len(message.parts) != len([each for each in message.parts if each.open]):
+                yield "a message waits for a part of which nothing is open"
+
+
+def has_wake(endpoint: Endpoint) -> bool:
+    if endpoint.waits is None:
+        return False
+    until, budget = endpoint.waits.until, endpoint.commons.budget
+    return {
+        Until.PUSH_ENDS: endpoint.under_way > 0,
+        Until.PROBE_ENDS: True,
+        Until.SHARE_IS_READ: True,
+        Until.TIME: endpoint.waits.seconds >= asyncio.get_running_loop().time(),
+        Until.BUDGET: endpoint in budget.waiting,
+        Until.CONNECTION: True,
+    }[until]
+
+
+def play(app: Deployment, seconds: int) -> Counter[Until]:
+    """Let time pass; look at each turn of the loop, and count what was waited for."""
+    seen: Counter[Until] = Counter()
+
+    def look() -> None:
+        assert list(without_a_wake(app.deliver)) == []
+        for each in app.deliver.endpoints.known.values():
+            if each.line and each.waits:
+                seen[each.waits.until] += 1
+
+    async def watch() -> None:
+        end = app.loop.time() + seconds
+        while app.loop.time() < end:
+            for _ in range(TURNS):
+                look()
+                await asyncio.sleep(0)
+            await asyncio.sleep(0.02)  # only then does time pass
+
+    app.loop.run(watch())
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("until", "limits", "pushes"),
+    [
+        (Until.PUSH_ENDS, RequestLimits(), 4096),
+        (Until.PUSH_ENDS, RequestLimits(at_once=1), 4096),
+        (Until.TIME, RequestLimits(a_second=20), 4096),
+        (Until.BUDGET, RequestLimits(), 2),
+    ],
+    ids=["limit", "limit of all processes", "a second", "budget"],
+)
+def test_what_waits_is_woken(
+    app: Deployment, until: Until, limits: RequestLimits, pushes: int
+) -> None:
+    names = [f"crm-{number}" for number in range(4)]
+    subscribe(app, *names, limits=limits)
+    app.pusher.script(url("crm-0"), answered(503))
+    app.pusher.takes = SECOND / 5
+    app.deliver.endpoints.commons.budget.pushes = pushes
+    tasks = [begin(app, fan_out(*names, events=16)) for _ in range(2)]
+
+    seen = play(app, 20)
+    app.loop.advance(2 * MINUTE)
+
+    assert seen[until]
+    assert all(each.done() for each in tasks)
+    assert app.leftovers() == []
+
+
+def test_what_waits_for_a_connection_is_woken(app: Deployment) -> None:
+    app.subscribe()
+    openings = Openings(app, permitted=1)
+    task = begin(app, fan_out("crm", events=3))
+
+    seen = play(app, 1)
+    openings.permit(9)
+    app.loop.settle()
+
+    assert seen[Until.CONNECTION]
+    assert task.done()
+
+
+def begin(app: Deployment, text: str) -> asyncio.Task[None]:
+    return app.loop.create_task(app.deliver.run(text.encode(), Queue.DELIVERIES))
