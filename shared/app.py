@@ -105,7 +105,7 @@ V = TypeVar("V")
 
 
 class Tracing(Protocol):
-    """Makes spans of publications and attempts."""
+    """Traces publications and attempts."""
 
     async def publication(self, answer: Answering, request: HttpRequest, /) -> HttpAnswer:
         """Answer a publish request within a span."""
@@ -137,8 +137,8 @@ class Outbound(Protocol):
         """The hosts and ports under which the app itself is reached."""
 
     @property
-    def spans(self) -> Tracing | None:
-        """``None``: nobody wants spans."""
+    def tracing(self) -> Tracing | None:
+        """``None``: nobody wants traces."""
 
     def tokens(self, audiences: Sequence[str]) -> TokenVerifier:
         """Return what verifies tokens for *audiences*; asked only if the settings accept tokens."""
@@ -341,7 +341,7 @@ class App:
         report = PublishReport(
             metrics=self.metrics, clock=self._clock, logging=self._settings.publish_log
         )
-        spans = self.outbound.spans
+        tracing = self.outbound.tracing
         return Publish(
             authorization=PublisherAuthorization(
                 clock=self._clock,
@@ -358,7 +358,7 @@ class App:
             payloads_kept_for=self.terms.payloads_kept_for,
             message_size=self.store.traits.message_size,
             off_loop=self._pool("publish", withdraws=True),
-            within_span=spans.publication if spans else None,
+            within_span=tracing.publication if tracing else None,
         )
 
     # ── Delivering ──
@@ -765,8 +765,8 @@ class App:
             ).run,
             self._tasks,
         )
-        spans = self.outbound.spans
-        return spans.counting(commits) if spans else commits
+        tracing = self.outbound.tracing
+        return tracing.counting(commits) if tracing else commits
 
     def _in_hand(self) -> dict[Queue, MessagesInHand]:
         from shared.engine.delivering.in_hand import MessagesInHand
@@ -807,8 +807,8 @@ class App:
         )
 
     def _pushing(self) -> Callable[[PushRequest], Coroutine[Any, Any, Attempted | Shortage]]:
-        spans = self.outbound.spans
-        return partial(spans.attempt, self.push) if spans else self.push
+        tracing = self.outbound.tracing
+        return partial(tracing.attempt, self.push) if tracing else self.push
 
     # Few deployments replay: what a replay needs is imported when there is one.
 

@@ -36,7 +36,7 @@ class MemoryOutbound:
 
     most = PUSHES
     app_addresses: frozenset[tuple[str, int]] = frozenset()
-    spans = None
+    tracing = None
 
     def __init__(self, pusher: Pusher) -> None:
         self.pusher = pusher

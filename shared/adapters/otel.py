@@ -41,7 +41,7 @@ def over_otlp() -> SpanProcessor:
     return BatchSpanProcessor(exporter)
 
 
-class Spans:
+class OtelTracing:
     """Begins the spans of this process; *processor* gets those that have ended."""
 
     def __init__(self, processor: SpanProcessor) -> None:

@@ -164,7 +164,7 @@ class EventSubscription:
         return self.expires_at is not None and self.expires_at <= now
 
 
-def stand_in(key: SubscriptionKey) -> EventSubscription:
+def placeholder(key: SubscriptionKey) -> EventSubscription:
     """Return a subscription that can't be read, as publishing sees it: it gets every event."""
     return EventSubscription(
         arm_id="",

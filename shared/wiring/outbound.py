@@ -35,7 +35,7 @@ from shared.wiring.process import descriptors
 
 if TYPE_CHECKING:
     from shared.adapters.entra.access_tokens import EntraTokenVerifier, SigningKeys
-    from shared.adapters.otel import Spans
+    from shared.adapters.otel import OtelTracing
 
 ENDPOINTS_OF_SPANS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 _TOKEN_THREADS = 4
@@ -87,8 +87,8 @@ class SystemOutbound:
         self.http.stop()
 
     @once
-    def spans(self) -> Spans | None:
-        return find_spans()
+    def tracing(self) -> OtelTracing | None:
+        return find_tracing()
 
     def tokens(self, audiences: Sequence[str]) -> EntraTokenVerifier:
         """Return the verifier for *audiences*, which clients write with and without a slash."""
@@ -146,7 +146,7 @@ def storage_pusher(awake: Callable[[], float]) -> HttpPusher:
     return HttpPusher(guard, tls=trusted, pool=pool)
 
 
-def find_spans() -> Spans | None:
+def find_tracing() -> OtelTracing | None:
     """
     Return what makes spans, where an endpoint for them is set and the extra is installed.
 
@@ -156,9 +156,9 @@ def find_spans() -> Spans | None:
     if is_off or not any(os.environ.get(name, "").strip() for name in ENDPOINTS_OF_SPANS):
         return None
     try:
-        from shared.adapters.otel import Spans, over_otlp
+        from shared.adapters.otel import OtelTracing, over_otlp
 
-        return Spans(over_otlp())
+        return OtelTracing(over_otlp())
     except ImportError as error:
         telemetry.warning("otel.missing", detail=f"{error}: install pushgrid[otel]")
         return None

@@ -1,4 +1,4 @@
-"""Spans of publications and attempts, as OpenTelemetry's SDK has them."""
+"""OtelTracing of publications and attempts, as OpenTelemetry's SDK has them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 
 from pushgrid.testing.memory import answered
-from shared.adapters.otel import CountingCommits, Spans
+from shared.adapters.otel import CountingCommits, OtelTracing
 from shared.engine.ports import Queue
 from shared.events.topic import InputSchema
 from shared.http import Failure, HttpAnswer, NotAnswered
@@ -36,12 +36,12 @@ class Traced:
     def __init__(self, app: Deployment) -> None:
         self.app = app
         self._exporter = InMemorySpanExporter()
-        self.spans = Spans(SimpleSpanProcessor(self._exporter))
-        app.push = partial(self.spans.attempt, app.push)  # type: ignore[assignment]
+        self.tracing = OtelTracing(SimpleSpanProcessor(self._exporter))
+        app.push = partial(self.tracing.attempt, app.push)  # type: ignore[assignment]
         app.publish = replace(
             app.publish,
             commits=CountingCommits(app.publish.commits),
-            within_span=self.spans.publication,
+            within_span=self.tracing.publication,
         )
 
     def publish(self, *events: dict[str, Any], **headers: Any) -> HttpAnswer:
@@ -180,15 +180,15 @@ def test_without_an_endpoint_for_them_nothing_is_imported_and_nothing_in_the_way
 def test_an_endpoint_without_the_extra_is_logged_once(
     monkeypatch: pytest.MonkeyPatch, logged: Any
 ) -> None:
-    from shared.wiring.outbound import find_spans
+    from shared.wiring.outbound import find_tracing
 
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4318")
     monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
 
-    assert find_spans() is None
+    assert find_tracing() is None
 
     (line,) = logged("otel.missing")
     assert "install pushgrid[otel]" in line["detail"]
     monkeypatch.setenv("OTEL_SDK_DISABLED", "true")
-    assert find_spans() is None
+    assert find_tracing() is None
     assert len(logged("otel.missing")) == 1

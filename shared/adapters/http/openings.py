@@ -18,7 +18,7 @@ from shared.http import Failure
 MOST_HOSTS = 4096  # that are remembered
 _REMEMBERED = 60.0  # seconds of idleness: as long as idle connections are kept
 _EARLY = 0.001  # seconds by which a timer of the loop may come before its time
-_PATIENCE = timedelta(seconds=30)  # of a request that waits for its turn
+_TIMEOUT = timedelta(seconds=30)  # of a request that waits for its turn
 
 Again = Callable[[], None]
 
@@ -191,7 +191,7 @@ class Openings:
         ask()
         self._turns.add(turn)
         try:
-            if await is_done(turn, Deadline(_PATIENCE, self.clock)):
+            if await is_done(turn, Deadline(_TIMEOUT, self.clock)):
                 return turn.result()
         finally:
             turn.cancel()

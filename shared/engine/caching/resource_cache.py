@@ -35,7 +35,7 @@ from shared.subscriptions.subscription import (
     UNMATCHED,
     EventSubscription,
     SubscriptionKey,
-    stand_in,
+    placeholder,
 )
 from shared.tasks import Tasks
 
@@ -257,13 +257,13 @@ class ResourceCache:
         return _ByName({each.name: self._subscription(topic, each) for each in resources})
 
     def _subscription(self, topic: str, resource: Resource) -> EventSubscription:
-        """Return the subscription, or its stand-in: an unreadable one costs no other."""
+        """Return the subscription, or its placeholder: an unreadable one costs no other."""
         key = SubscriptionKey(topic, resource.name).folded
         read = _of_row(to_subscription_in_force, key, lambda found: found.key.folded)
         try:
             return self._parsed(read, Table.EVENT_SUBSCRIPTIONS, topic, resource)
         except UnreadableDocument:
-            return stand_in(key)
+            return placeholder(key)
 
     def _parsed(
         self, parse: Callable[[Document], V], table: Table, partition: str, row: Resource

@@ -13,23 +13,23 @@ from shared.tasks import Tasks
 
 AT_A_TIME = 16
 _TIMEOUT = timedelta(seconds=5)
-_PATIENCE = timedelta(seconds=3)  # of the caller
+_CALLER_WAITS = timedelta(seconds=3)
 
 
 class ParallelNotifier:
     """
     Notifies endpoints, best effort, for callers on threads.
 
-    After *patience* requests under way go on; those that have not begun are never sent.
+    After *timeout* requests under way go on; those that have not begun are never sent.
     """
 
     def __init__(
-        self, pusher: Pusher, run: OnLoop, tasks: Tasks, patience: timedelta = _PATIENCE
+        self, pusher: Pusher, run: OnLoop, tasks: Tasks, timeout: timedelta = _CALLER_WAITS
     ) -> None:
         self._pusher = pusher
         self._run = run
         self._tasks = tasks
-        self._patience = patience.total_seconds()
+        self._timeout = timeout.total_seconds()
 
     def notify(self, requests: Sequence[OutboundRequest]) -> None:
         self._run(self._notify(deque(requests)))
@@ -38,7 +38,7 @@ class ParallelNotifier:
         if not waiting:
             return
         senders = [self._tasks.spawn(self._send(waiting)) for _ in range(AT_A_TIME)]
-        await asyncio.wait(senders, timeout=self._patience)
+        await asyncio.wait(senders, timeout=self._timeout)
         waiting.clear()
 
     async def _send(self, waiting: deque[OutboundRequest]) -> None:

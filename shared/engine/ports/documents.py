@@ -110,7 +110,7 @@ class SubscriptionReader(Protocol):
     """Reads subscriptions for delivering; the answer may be some seconds old."""
 
     def of_topic(self, topic: str) -> Sequence[EventSubscription]:
-        """Return all subscriptions of a topic, with a `stand_in` for each that can't be read."""
+        """Return all subscriptions of a topic, with a `placeholder` for each that can't be read."""
 
     def subscription(self, key: SubscriptionKey) -> EventSubscription | None:
         """

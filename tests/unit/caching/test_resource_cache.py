@@ -441,7 +441,7 @@ def test_those_who_come_after_a_reading_was_withdrawn_share_another() -> None:
 
 
 @pytest.mark.parametrize("damage", [None, [1], {"name": "broken"}])
-def test_a_subscription_that_cannot_be_read_has_a_stand_in(
+def test_a_subscription_that_cannot_be_read_has_a_placeholder(
     directory: ResourceCache, store: CountingResources, logged: Logged, damage: object
 ) -> None:
     store.put_subscription("a")

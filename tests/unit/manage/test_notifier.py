@@ -50,7 +50,7 @@ def test_endpoints_that_hang_hold_nobody_up_and_what_was_not_begun_is_never_sent
     loop: asyncio.Runner,
 ):
     pusher = Hanging()
-    notifier = ParallelNotifier(pusher, loop.run, Tasks(), patience=timedelta(milliseconds=100))
+    notifier = ParallelNotifier(pusher, loop.run, Tasks(), timeout=timedelta(milliseconds=100))
 
     notifier.notify([request(number) for number in range(AT_A_TIME + 5)])
 
