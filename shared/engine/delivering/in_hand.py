@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol
 
@@ -14,7 +14,7 @@ from shared.delivery.attempt_record import AttemptRecord
 from shared.delivery.delivery import Batch, Delivery
 from shared.delivery.gate import NotNow
 from shared.delivery.health.availability import Held
-from shared.delivery.messages.message import MessagePart
+from shared.delivery.messages.message import DeadLetterNote, MessagePart
 from shared.delivery.outcome import DeliveryOutcome, Outcome
 from shared.delivery.policy import DeliveryTerms, End
 from shared.delivery.requests.line import Owned
@@ -103,14 +103,21 @@ class Part:
             self.message.parts.pop(self, None)
         self.message.report(self, batch, result)
 
-    def with_deliveries(self, deliveries: Iterable[Delivery]) -> MessagePart:
+    def with_deliveries(
+        self,
+        deliveries: Iterable[Delivery],
+        due: datetime | None,
+        note: DeadLetterNote | None = None,
+    ) -> MessagePart:
         """Return what is stored of it for *deliveries*, which were judged."""
-        return replace(
-            self.source,
+        return MessagePart(
+            topic=self.source.topic,
+            subscription=self.source.subscription,
+            generation=self.source.generation,
             deliveries=tuple(deliveries),
-            due=None,
-            rounds=0,
+            due=due,
             batch_size=self.terms.batching.max_events,
+            dead_letter=note,
         )
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, TypeVar
 
 from shared import telemetry
 from shared.clock import Clock, settled_now
@@ -25,18 +25,13 @@ from shared.engine.ports import Answer, Ended, FollowUp, Settled, Settlement, Se
 from shared.events.topic import TopicName
 from shared.subscriptions.subscription import EventSubscription
 
+T = TypeVar("T")
+_Waiting = tuple[datetime, bool, T]
+
 GATHER_FOR = 1.0  # seconds: failures within this time share their retry message
 CONFIRMED_FOR = 1.0  # seconds: a subscription found unchanged counts as such
 
 _PAYLOAD_MISSING = End(EndReason.PAYLOAD_MISSING, "its payload blob is missing")
-
-
-class _Later(NamedTuple):
-    """A delivery that comes back: of which part, and whether a hold keeps it."""
-
-    part: Part
-    delivery: Delivery
-    is_held: bool
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -52,7 +47,8 @@ class Settler:
     # When what was decided is to be stored, in seconds of the loop's clock; ``None``: it is.
     flush_at: float | None = None
     _parts: dict[Part, datetime] = field(default_factory=dict)  # when they began
-    _later: list[tuple[datetime, _Later]] = field(default_factory=list)
+    # What comes back: when, and whether a hold keeps it.
+    _later: list[_Waiting[tuple[Part, Delivery]]] = field(default_factory=list)
     _ends: list[tuple[Part, Ended]] = field(default_factory=list)
 
     @property
@@ -113,19 +109,18 @@ class Settler:
         Raises:
             StorageUnavailable: they must come again.
         """
+        now = self.clock.now()
         dated = [each for each in settlements if not each.follow_ups]
-        for is_held in (False, True):
-            waiting = [
-                (again.part.due or self.clock.now(), (settlement, again))
-                for settlement in settlements
-                for again in settlement.follow_ups
-                if again.is_held is is_held
+        waiting = [
+            (again.part.due or now, again.is_held, (settlement, again))
+            for settlement in settlements
+            for again in settlement.follow_ups
+        ]
+        for due, _, together in _due_alike(waiting, now):
+            dated += [
+                replace(each, follow_ups=[again._replace(part=replace(again.part, due=due))])
+                for each, again in together
             ]
-            for due, together in due_together(waiting, self.clock.now()):
-                dated += [
-                    replace(each, follow_ups=[again._replace(part=replace(again.part, due=due))])
-                    for each, again in together
-                ]
         if repeat_for is None:
             repeat_for = self.message.others.repeat_for
         found = await self.settling.settle(dated, repeat_for)
@@ -218,7 +213,7 @@ class Settler:
                 self._keep(part, due, [kept], is_held=True)
 
     def _keep(self, part: Part, due: datetime, deliveries: Batch, *, is_held: bool = False) -> None:
-        self._later += [(due, _Later(part, each, is_held)) for each in deliveries]
+        self._later += [(due, is_held, (part, each)) for each in deliveries]
         self._flush_soon()
 
     def _end_untried(self, part: Part, delivery: Delivery, end: End) -> None:
@@ -240,15 +235,13 @@ class Settler:
         """Return what was decided, and which parts nothing is open of, once."""
         follow_ups: defaultdict[Part, list[FollowUp]] = defaultdict(list)
         ends: defaultdict[Part, list[Ended]] = defaultdict(list)
-        for is_held in (False, True):
-            waiting = [each for each in self._later if each[1].is_held is is_held]
-            for due, together in due_together(waiting, now):
-                by_part: defaultdict[Part, list[Delivery]] = defaultdict(list)
-                for part, delivery, _ in together:
-                    by_part[part].append(delivery)
-                for part, deliveries in by_part.items():
-                    again = replace(part.with_deliveries(deliveries), due=due)
-                    follow_ups[part].append(FollowUp(again, is_held))
+        for due, is_held, together in _due_alike(self._later, now):
+            by_part: defaultdict[Part, list[Delivery]] = defaultdict(list)
+            for part, delivery in together:
+                by_part[part].append(delivery)
+            for part, deliveries in by_part.items():
+                again = part.with_deliveries(deliveries, due)
+                follow_ups[part].append(FollowUp(again, is_held))
         for part, ended in self._ends:
             ends[part].append(ended)
         for part, its in ends.items():
@@ -288,6 +281,16 @@ class Settler:
                 self.recorder.heard(ended)
 
 
+def _due_alike(
+    waiting: Sequence[_Waiting[T]], now: datetime
+) -> Iterator[tuple[datetime, bool, list[T]]]:
+    """Group what comes back by due time, and what is held by itself."""
+    for is_held in {each for _, each, _ in waiting}:
+        alike = [(due, what) for due, each, what in waiting if each is is_held]
+        for due, together in due_together(alike, now):
+            yield due, is_held, together
+
+
 def _count(deliveries: Sequence[Delivery], chosen: Collection[DeliveryKey]) -> int:
     return sum(each.key in chosen for each in deliveries) if chosen else 0
 
@@ -314,7 +317,7 @@ def _dead_letters(part: Part, ends: Sequence[Ended], now: datetime) -> list[Foll
             delivery_schema=subscription.delivery_schema,
             headers=dead_letter_headers(terms.headers) if is_namespace else (),
         )
-        dead = replace(part.with_deliveries(deliveries), dead_letter=note)
+        dead = part.with_deliveries(deliveries, None, note)
         found.append(FollowUp(dead, blob_due_at=due_at))
     return found
 
