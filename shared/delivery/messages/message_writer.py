@@ -8,7 +8,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from operator import itemgetter
+from typing import Any
 
 from shared.delivery.delivery import Delivery, Origin
 from shared.delivery.messages.message import (
@@ -35,6 +36,7 @@ _compact = json.JSONEncoder(separators=(",", ":")).encode
 
 _Together = tuple[MessagePart, ...]  # the parts of one message
 _Places = tuple[int, ...]  # of events in a table, from 0
+_Piece = tuple[MessagePart, _Places]  # a part or some of its deliveries, and their events
 
 
 def encode_together(
@@ -71,13 +73,6 @@ def with_blob(text: str, path: str) -> str:
     return _compact({**json.loads(text), "blob": path})
 
 
-class _Piece(NamedTuple):
-    """A part or some of its deliveries, and the places of their events in the table."""
-
-    part: MessagePart
-    places: _Places
-
-
 class _Packing:
     """
     Divides parts that are alike among messages.
@@ -97,22 +92,22 @@ class _Packing:
         for part in parts:
             shares = len(parts) > 1 and not part.dead_letter
             for piece in self._pieces(part, size):
-                if shares and len(piece.places) < most_events(part.batch_size):
+                if shares and len(piece[1]) < most_events(part.batch_size):
                     remainders.append(piece)
                 else:
                     own.append([piece])
         # Parts with the same events stand together: sharing a message, they cost little.
-        remainders.sort(key=lambda piece: piece.places)
+        remainders.sort(key=itemgetter(1))
         for group in [*own, *self._shared(remainders)]:
             left = group
             while left:  # It is divided if it turns out to be too large.
                 count, text = self._fitting(left, size)
-                yield tuple(piece.part for piece in left[:count]), text
+                yield tuple(part for part, _ in left[:count]), text
                 left = left[count:]
 
     def text(self, parts: Iterable[MessagePart]) -> str:
         """Return the text of one message with these parts."""
-        return self._text([_Piece(part, self._places(part.deliveries)) for part in parts])
+        return self._text([(part, self._places(part.deliveries)) for part in parts])
 
     def _places(self, deliveries: Iterable[Delivery]) -> _Places:
         """Return the places of the events in the table, which gets those that are new."""
@@ -134,9 +129,8 @@ class _Packing:
         for group in split(part.deliveries, part.batch_size, size, self._packed):
             end = start + len(group)
             whole = len(group) == len(places)
-            yield _Piece(
-                part if whole else replace(part, deliveries=tuple(group)), places[start:end]
-            )
+            piece = part if whole else replace(part, deliveries=tuple(group))
+            yield piece, places[start:end]
             start = end
 
     def _shared(self, pieces: Sequence[_Piece]) -> list[list[_Piece]]:
@@ -159,12 +153,12 @@ class _Packing:
 
     def _text(self, pieces: Sequence[_Piece]) -> str:
         """Write pieces that have the same due time, rounds and note."""
-        places = tuple(dict.fromkeys(place for piece in pieces for place in piece.places))
+        places = tuple(dict.fromkeys(place for _, its in pieces for place in its))
         number_of = {place: number for number, place in enumerate(places)}
         events = [self._events[place] for place in places]
         origins = list(dict.fromkeys(event.origin for event in events))
         origin_number = {origin: number for number, origin in enumerate(origins)}
-        first = pieces[0].part
+        first, _ = pieces[0]
         wire: dict[str, Any] = {"pushgrid": VERSION}
         if first.due:
             wire["due"] = _micros(first.due)
@@ -176,9 +170,7 @@ class _Packing:
         wire["events"] = [
             [origin_number[origin], spans] for origin, spans in positions_by_origin(events)
         ]
-        wire["parts"] = [
-            _part(piece.part, [number_of[place] for place in piece.places]) for piece in pieces
-        ]
+        wire["parts"] = [_part(part, [number_of[place] for place in its]) for part, its in pieces]
         # Base64 needs no escape, and most of the text is that.
         return f'{_compact(wire)[:-1]},"packed":"{self._packed(events)}"}}'
 
@@ -201,15 +193,16 @@ class _OpenMessage:
 
     def take(self, piece: _Piece, table: Sequence[Delivery]) -> bool:
         """Add a piece if there is room for all its deliveries; the first one always is."""
-        new = [table[place] for place in piece.places if place not in self._places]
-        count, size = self._count + len(piece.places), sum(len(each.inline or "") for each in new)
+        _, places = piece
+        new = [table[place] for place in places if place not in self._places]
+        count, size = self._count + len(places), sum(len(each.inline or "") for each in new)
         blobs = self._blobs | {each.origin.payload for each in new if each.origin.payload}
         is_large = count > MAX_MESSAGE_EVENTS or len(blobs) > MAX_BLOBS
         if self.pieces and (is_large or (size and self._size + size > MAX_UNPACKED)):
             return False
         self.pieces.append(piece)
         self._count, self._size, self._blobs = count, self._size + size, blobs
-        self._places.update(piece.places)
+        self._places.update(places)
         return True
 
 
