@@ -35,14 +35,16 @@ class Commons:
     processes: Processes
     tasks: Tasks
     _woken: dict[Pushing, None] = field(default_factory=dict)
+    _is_due: bool = False  # the next turn
     _shortages: int = 0  # not logged yet
     _next_shortage: Deadline | None = None
 
     def wake(self, endpoint: Pushing) -> None:
         """Have an endpoint pumped in the next turn of the loop, however often it is woken now."""
-        if not self._woken:
-            self._pump_soon()
         self._woken[endpoint] = None
+        if not self._is_due:
+            self._is_due = True
+            asyncio.get_running_loop().call_soon(self._turn, context=telemetry.own_context())
 
     def is_woken(self, endpoint: Pushing) -> bool:
         return endpoint in self._woken
@@ -55,17 +57,23 @@ class Commons:
         telemetry.error("delivery.shortage", detail=shortage.of, count=self._shortages)
         self._shortages, self._next_shortage = 0, Deadline(SHORTAGES_EVERY, loop_time)
 
-    def _pump(self) -> None:
+    def _turn(self) -> None:
         """Pump those that were woken, by turns, and then those that wait for the budget."""
         begun = 0
         while self._woken and begun < BEGUN_A_TURN:
             endpoint = next(iter(self._woken))
             del self._woken[endpoint]
-            begun += endpoint.pump()
-        for each in self.budget.in_turn():
-            each.pump()
+            begun += self._pump(endpoint)
+        for endpoint in self.budget.in_turn():
+            self._pump(endpoint)
+        self._is_due = False
         if self._woken:
-            self._pump_soon()
+            self.wake(next(iter(self._woken)))
 
-    def _pump_soon(self) -> None:
-        asyncio.get_running_loop().call_soon(self._pump, context=telemetry.own_context())
+    def _pump(self, endpoint: Pushing) -> int:
+        """Pump one; an internal error harms no other."""
+        try:
+            return endpoint.pump()
+        except Exception as error:  # noqa: BLE001 - it is looked at again, and requeued in the end
+            telemetry.error("endpoint.failed", **endpoint.key._asdict(), detail=repr(error))
+            return 0

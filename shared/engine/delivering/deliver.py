@@ -37,7 +37,6 @@ from shared.engine.keeping.requeue import OTHER_VERSION_AGAIN_IN, Requeue
 from shared.engine.keeping.settling import PutSettling
 from shared.engine.ports import OffLoop, Queue, Settlement, Settling
 from shared.errors import MalformedMessage, StorageUnavailable
-from shared.subscriptions.subscription import EventSubscription
 
 PART_FAILED_AGAIN_IN = timedelta(minutes=1)  # as the host repeats messages
 LARGE = 16 * 1024  # bytes of a body that takes the processor for over a millisecond
@@ -81,7 +80,8 @@ class Deliver:
             settling=settling or PutSettling(requeue=self.requeue, metrics=self.recorder.metrics),
             recorder=self.recorder,
             clock=self.clock,
-            is_unchanged=self._is_unchanged,
+            judge=self.judge,
+            off_loop=self.off_loop,
         )
         message.answered_late = settler.answered_late
         in_hand.messages[message] = None
@@ -193,9 +193,6 @@ class Deliver:
                 await settler.flush()
         await settler.flush()
         settler.log_runs()
-
-    async def _is_unchanged(self, subscription: EventSubscription) -> bool:
-        return await self.off_loop(partial(self.judge.is_unchanged, subscription))
 
     async def _store_apart(self, part: MessagePart, settler: Settler) -> bool:
         """Store a part that failed as a message of its own, so that no other repeats."""

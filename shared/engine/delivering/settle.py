@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Coroutine, Iterator, Sequence
+from collections.abc import Collection, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -20,10 +20,10 @@ from shared.delivery.policy import Decision, End, EndReason, EndState, RetryAt, 
 from shared.delivery.requests.push_request import dead_letter_headers
 from shared.engine.delivering.attempt_recorder import AttemptRecorder, end_state
 from shared.engine.delivering.in_hand import Attempted, MessageInHand, Part, Result
+from shared.engine.delivering.judge import PartJudge
 from shared.engine.keeping.event_loop import loop_time
-from shared.engine.ports import Answer, Ended, FollowUp, Settled, Settlement, Settling
+from shared.engine.ports import Answer, Ended, FollowUp, OffLoop, Settled, Settlement, Settling
 from shared.events.topic import TopicName
-from shared.subscriptions.subscription import EventSubscription
 
 T = TypeVar("T")
 _Waiting = tuple[datetime, bool, T]
@@ -42,8 +42,8 @@ class Settler:
     settling: Settling
     recorder: AttemptRecorder
     clock: Clock
-    # A subscription is unchanged in storage: only then does an event end.
-    is_unchanged: Callable[[EventSubscription], Coroutine[Any, Any, bool]]
+    judge: PartJudge
+    off_loop: OffLoop
     # When what was decided is to be stored, in seconds of the loop's clock; ``None``: it is.
     flush_at: float | None = None
     _parts: dict[Part, datetime] = field(default_factory=dict)  # when they began
@@ -190,10 +190,11 @@ class Settler:
         return decision
 
     async def _is_confirmed(self, part: Part) -> bool:
-        """Ask whether the subscription is unchanged, once a second at most."""
+        """Ask once a second whether storage has the same subscription: only then an event ends."""
         now = loop_time()
         if part.confirmed is None or now - part.confirmed[0] >= CONFIRMED_FOR:
-            part.confirmed = now, await self.is_unchanged(part.subscription)
+            ask = partial(self.judge.is_unchanged, part.subscription)
+            part.confirmed = now, await self.off_loop(ask)
         return part.confirmed[1]
 
     async def _hold(self, part: Part, batch: Batch, due: datetime, held: Held) -> None:

@@ -7,10 +7,12 @@ from collections import Counter
 from collections.abc import Iterator
 from contextvars import ContextVar
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from pushgrid.testing.memory import answered
+from shared.delivery.health.availability import Availability
 from shared.delivery.messages.message import MessagePart
 from shared.delivery.messages.message_writer import encode_together
 from shared.delivery.pace import FIRST, Limit, Speed
@@ -19,6 +21,7 @@ from shared.engine.delivering.budget import Budget
 from shared.engine.delivering.endpoint import TICK, Endpoint
 from shared.engine.delivering.in_hand import AT_A_TURN, Part, PushRequest
 from shared.engine.delivering.judge import PartJudge
+from shared.engine.delivering.shared_health import SharedHealth
 from shared.engine.ports import Queue, Settlement
 from shared.subscriptions.destination import WebHook
 from shared.subscriptions.subscription import Batching
@@ -286,6 +289,30 @@ def test_a_fault_while_learning_from_a_push_keeps_nobody_waiting(
 
     assert requests(app) == [[0], [1]]
     assert len(logged("endpoint.failed")) == 2
+
+
+def test_a_fault_while_looking_at_one_endpoint_keeps_no_other_waiting(
+    app: Deployment, logged: Logged, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What waits there comes back, as what is not pushed in time."""
+    subscribe(app, "one", "other")
+    health = type(endpoint_of(app, "one").health)
+    availability = health.availability
+
+    def fail(self: SharedHealth, *args: Any) -> Availability:
+        if self.key.subscription == "one":
+            raise ValueError
+        return availability(self, *args)
+
+    monkeypatch.setattr(health, "availability", fail)
+    broken, other = app.begin(a_part(0, name="one")), app.begin(a_part(1, name="other"))
+
+    assert (broken.done(), other.done()) == (False, True)
+    app.loop.advance(2 * MINUTE)
+    assert broken.exception() is None
+    assert uncounted(app) == [0]
+    assert requests(app) == [[1]]
+    assert logged("endpoint.failed")
 
 
 def test_a_push_is_made_outside_of_the_invocation_that_began_it(app: Deployment) -> None:
