@@ -8,10 +8,9 @@ from typing import NamedTuple
 
 from shared.deadletter.blob_summary import BlobSummary
 from shared.deadletter.record import batches, namespace_reason
-from shared.delivery.delivery import Delivery
 from shared.delivery.messages.message import DeadLetterNote, MessagePart
 from shared.delivery.policy import EndReason
-from shared.engine.timers.receiving import ReadMessage
+from shared.engine.timers.receiving import LetterText, ReadMessage
 from shared.events.topic import TopicName
 from shared.subscriptions.subscription import DeadLetterDestination, SubscriptionKey
 
@@ -50,28 +49,11 @@ def note_of(message: MessagePart) -> DeadLetterNote:
     return note
 
 
-class LetterText(NamedTuple):
-    """A dead letter, its event's type and subject, and whose it is."""
-
-    text: str
-    about: str
-    delivery: Delivery
-
-
-class ReadyMessage(NamedTuple):
-    """A message with its events' records, and the deliveries whose payload is missing."""
-
-    number: int
-    source: ReadMessage
-    records: list[LetterText]
-    missing: list[Delivery]
-
-
 def summary_of(
-    target: BlobTarget, batch: list[ReadyMessage], reasons: Mapping[EndReason, int]
+    target: BlobTarget, batch: list[ReadMessage], reasons: Mapping[EndReason, int]
 ) -> BlobSummary:
     """Summarize a blob; it names no topic if the topic was recreated elsewhere meanwhile."""
-    topic_ids = {note_of(ready.source.message).topic_id for ready in batch}
+    topic_ids = {note_of(ready.message).topic_id for ready in batch}
     is_of_namespace = TopicName.parse(target.subscription.topic)
     named: Counter[str] = Counter()
     for reason, times in reasons.items():
@@ -79,21 +61,21 @@ def summary_of(
     return BlobSummary(topic_ids.pop() if len(topic_ids) == 1 else "", named)
 
 
-def parts_of(batch: list[ReadyMessage]) -> list[list[tuple[LetterText, EndReason]]]:
+def parts_of(batch: list[ReadMessage]) -> list[list[tuple[LetterText, EndReason]]]:
     """Divide the records of a batch, each with its reason, into blobs."""
     records = (
-        ((each, note_of(ready.source.message).reason), 1, len(each.text))
+        ((each, note_of(ready.message).reason), 1, len(each.text))
         for ready in batch
         for each in ready.records
     )
     return [*batches(records)]
 
 
-def path_of_several(batch: list[ReadyMessage]) -> str:
+def path_of_several(batch: list[ReadMessage]) -> str:
     """
     Return the path that an earlier run stored with a message which fills several blobs.
 
     Such a message is a batch of its own, so no other has that path, and its blobs are written
     again under the same names.
     """
-    return batch[0].source.message.blob if len(parts_of(batch)) > 1 else ""
+    return batch[0].message.blob if len(parts_of(batch)) > 1 else ""

@@ -33,14 +33,12 @@ from shared.engine.ports import (
 )
 from shared.engine.timers.blob_contents import (
     BlobTarget,
-    LetterText,
-    ReadyMessage,
     note_of,
     parts_of,
     path_of_several,
     summary_of,
 )
-from shared.engine.timers.receiving import HIDDEN_FOR, Intake, ReadMessage
+from shared.engine.timers.receiving import HIDDEN_FOR, Intake, LetterText, ReadMessage
 from shared.engine.timers.source_events import BlobNotices, is_news
 from shared.errors import StorageUnavailable, StorageUnreachable
 from shared.events.event import event_names
@@ -186,10 +184,9 @@ class WriteDeadLetters:
     def _delete(self, numbers: Iterable[int], left: _Left) -> None:
         self.intake.delete_all(Queue.DEADLETTERS, [left.pop(each) for each in numbers])
 
-    def _sized(self, left: _Left) -> Iterable[tuple[ReadyMessage, int, int]]:
+    def _sized(self, left: _Left) -> Iterable[tuple[ReadMessage, int, int]]:
         """Yield each message with its records, their number and their size in characters."""
         for number, each in [*left.items()]:
-            ready = ReadyMessage(number, each, [], [])
             try:
                 deliveries = with_texts(each.message.deliveries, self.payloads)
             except StorageUnavailable as error:
@@ -198,12 +195,16 @@ class WriteDeadLetters:
                 )
                 self._keep_or_drop(left.pop(number))
                 continue
-            for delivery in deliveries:
-                if delivery.text is None:
-                    ready.missing.append(delivery)
-                else:
-                    ready.records.extend(self._record(each, delivery, delivery.text))
-            yield ready, len(ready.records), sum(len(each.text) for each in ready.records)
+            missing = [delivery for delivery in deliveries if delivery.text is None]
+            records = [
+                record
+                for delivery in deliveries
+                if delivery.text is not None
+                for record in self._record(each, delivery, delivery.text)
+            ]
+            size = sum(len(record.text) for record in records)
+            ready = replace(each, number=number, records=records, missing=missing)
+            yield ready, len(records), size
 
     def _record(self, each: ReadMessage, delivery: Delivery, text: str) -> Iterator[LetterText]:
         """Yield the event's record; if none can be made, write the event to ``poison``."""
@@ -218,7 +219,7 @@ class WriteDeadLetters:
     def _write_batch(
         self,
         target: BlobTarget,
-        batch: list[ReadyMessage],
+        batch: list[ReadMessage],
         left: _Left,
         topic_of: _TopicOf,
         until: Deadline,
@@ -239,8 +240,8 @@ class WriteDeadLetters:
         self._delete((ready.number for ready in reserved), left)
 
     def _reserve_path(
-        self, target: BlobTarget, batch: list[ReadyMessage], left: _Left, until: Deadline
-    ) -> tuple[str, list[ReadyMessage], bool]:
+        self, target: BlobTarget, batch: list[ReadMessage], left: _Left, until: Deadline
+    ) -> tuple[str, list[ReadMessage], bool]:
         """
         Return the path of a new blob, which messages of the batch store it, and if no other may.
 
@@ -248,7 +249,7 @@ class WriteDeadLetters:
         """
         named = target.subscription
         path = path_of_several(batch) or dead_letter_path(*named, self.clock.now(), self.new_id())
-        reserved: list[ReadyMessage] = []
+        reserved: list[ReadMessage] = []
         is_whole = True
         for ready in batch:
             if reserved and until.has_passed:
@@ -277,7 +278,7 @@ class WriteDeadLetters:
         return True
 
     def _store(
-        self, target: BlobTarget, batch: list[ReadyMessage], last_path: str
+        self, target: BlobTarget, batch: list[ReadMessage], last_path: str
     ) -> list[WrittenBlob]:
         """
         Write the records of a batch; that of *last_path* is the last blob.
@@ -319,7 +320,7 @@ class WriteDeadLetters:
                     **traces,
                 )
         for ready in batch:
-            self.intake.count_gone(ready.source.message)
+            self.intake.count_gone(ready.message)
             if ready.missing:
                 gone = _dropped(named, EndReason.PAYLOAD_MISSING, ready.missing)
                 self.ends.dropped(gone)

@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import NamedTuple
 
 from shared import telemetry
 from shared.clock import Clock, Deadline
+from shared.delivery.delivery import Delivery
 from shared.delivery.messages.message import MessagePart, OtherVersion, ReplayStep
 from shared.delivery.messages.message_reader import decode
 from shared.engine.keeping.clock_records import ClockRecords
@@ -34,13 +36,24 @@ MAX_INTAKE_EVENTS = 20_000  # in memory at once
 MAX_INTAKE_BYTES = 64 * 1024 * 1024  # likewise
 
 
+class LetterText(NamedTuple):
+    """A dead letter, its event's type and subject, and whose it is."""
+
+    text: str
+    about: str
+    delivery: Delivery
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadMessage:
-    """A received message and its parts."""
+    """A received message and its parts; of dead letters, with what its blob gets."""
 
     received: Received
     parts: tuple[MessagePart, ...]
     hidden_at: float  # seconds of a monotonic clock, before it was received or hidden anew
+    number: int = 0  # among those that share blobs
+    records: Sequence[LetterText] = ()
+    missing: Sequence[Delivery] = ()  # those whose payload is
 
     @property
     def message(self) -> MessagePart:
