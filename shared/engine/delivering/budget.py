@@ -125,9 +125,13 @@ class Budget:
         return endpoint.speed is Speed.UNKNOWN and endpoint in self.waiting
 
     def count(self, speed: Speed, pushes: int) -> None:
-        """Count pushes that begin, or end if negative, to an endpoint of that speed."""
+        """Count pushes to an endpoint of that speed, or no longer if negative."""
         self.under_way[speed] += pushes
-        self._has_freed = self._has_freed or pushes < 0
+
+    def end(self, speed: Speed) -> None:
+        """Count a push less: it has ended, and others may push."""
+        self.under_way[speed] -= 1
+        self._has_freed = True
 
     def in_turn(self) -> Iterator[Pushing]:
         """

@@ -146,7 +146,7 @@ class Endpoint:
             elif found.is_line:
                 self._requeue(self.parts, found)
             else:
-                self._report(by_part(self.line.take()), self._asked(now) or found)
+                self._take(now)
 
     def book_return(self, texts: Sequence[str | None]) -> datetime:
         """Book the return of events for which there is no room; ``None``: one not read yet."""
@@ -217,20 +217,20 @@ class Endpoint:
         if is_probe:
             self._is_probing = True
             self.commons.tasks.spawn(self._probe(self.line.first.terms))
-        elif self.commons.reserve_connection(url, self.wake):
-            self._asked(now)
-            self._begin(self._take())
-        else:
+        elif not self.commons.reserve_connection(url, self.wake):
             self.waits = Wait(Until.CONNECTION)
+        elif request := self._take(now):
+            self._begin(request)
 
-    def _take(self) -> PushRequest:
+    def _take(self, now: datetime) -> PushRequest | None:
+        """Take the next request; it comes back if it exceeds the rate that the endpoint allows."""
         taken = self.line.take()
-        return PushRequest(self, [each for each, _ in taken], by_part(taken))
-
-    def _asked(self, now: datetime) -> NotNow | None:
-        """Count one more request; ``None``: it is within the rate that the endpoint allows."""
+        request = PushRequest(self, [each for each, _ in taken], by_part(taken))
         self.pacing, again_at = self.pacing.ask(now)
-        return over_rate(again_at) if again_at else None
+        if again_at:
+            self._report(request.by_part, over_rate(again_at))
+            return None
+        return request
 
     def _begin(self, request: PushRequest) -> None:
         self._requests[request] = None
@@ -259,7 +259,7 @@ class Endpoint:
 
     def _take_end(self, request: PushRequest, result: Result | Shortage) -> None:
         del self._requests[request]
-        self.commons.budget.count(self.speed, -1)
+        self.commons.budget.end(self.speed)
         try:
             if isinstance(result, Attempted):
                 self._learn(request, result)
@@ -311,24 +311,16 @@ class Endpoint:
         try:
             if await self.health.claim_probe(terms):
                 if self.line and not self.subscription.pause:
-                    request = self._probing_request()
+                    request = self._take(self.commons.clock.now())
                 if request is None:
                     self.health.return_probe()
         finally:
             self._is_probing = request is not None
         if request:
+            request.is_probe = True
             self._begin(request)
         else:
             self.wake()
-
-    def _probing_request(self) -> PushRequest | None:
-        """Take the next request as a probe; it comes back if it exceeds the allowed rate."""
-        request = self._take()
-        if over := self._asked(self.commons.clock.now()):
-            self._report(request.by_part, over)
-            return None
-        request.is_probe = True
-        return request
 
     def _requeue(self, parts: Collection[Part], found: NotNow) -> None:
         """Requeue what parts have in the line; after a hold it comes back at a pace."""

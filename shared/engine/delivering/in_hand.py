@@ -253,10 +253,6 @@ class PushRequest:
         """The jitter for all of its events."""
         return self.part.message.jitter
 
-    def report(self, result: Result) -> None:
-        for part, batch in self.by_part:
-            part.report(batch, result)
-
 
 def by_part(taken: Iterable[Owned[Part]]) -> list[tuple[Part, Batch]]:
     """Return whose the deliveries are that were taken from a line."""
