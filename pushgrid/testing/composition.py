@@ -74,11 +74,11 @@ class InMemoryApp(App):
         self.pusher = pusher
         self.clock = clock
         self.loop = DrivenLoop(clock)
-        self.chance = SeededChance(process)
         self.watched = WatchedClock(clock.now, clock.monotonic)
         self.slept: list[float] = []
-        self._processes, self._spans = itertools.count(1), itertools.count(1)
+        self._spans = itertools.count(1)
         self.stored = stored = (stored or MemoryStore(clock, off_loop)).of(process)
+        self.chance = SeededChance(f"{process}{next(stored.numbers)}")
         self.resources, self.queues = stored.documents, stored.queues
         self.payloads, self.dead_letters = stored.payloads, stored.dead_letters
         self.attempts, self.counts = stored.attempts, stored.counts
@@ -121,9 +121,8 @@ class InMemoryApp(App):
 
     def _endpoints(self, judge: PartJudge, limit: Limit | None = None) -> Endpoints:
         endpoints = super()._endpoints(judge, limit)
-        endpoints.commons.processes.name = (
-            f"p{next(self._processes)}"  # in the order of their beginning
-        )
+        number = next(self.stored.numbers)  # in the order of their beginning
+        endpoints.commons.processes.name = f"p{number}"
         return endpoints
 
     def _new_span_id(self) -> str:

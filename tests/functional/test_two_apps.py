@@ -11,9 +11,10 @@ from pushgrid.testing.composition import InMemoryApp
 from pushgrid.testing.memory import HeldPusher, ScriptedPusher, answered
 from shared.engine.ports import Queue, Table
 from shared.metrics import Metric, Series
+from shared.subscriptions.request_limits import AT_ONCE
 from shared.subscriptions.subscription import SubscriptionKey
 from shared.telemetry import LogLine, lines_to
-from tests.functional.manage.arm_api import CRM, ORDERS, URL, ArmApi, hook
+from tests.functional.manage.arm_api import CRM, ORDERS, URL, ArmApi, header, hook
 from tests.functional.publish_requests import event, publish_request
 
 
@@ -144,3 +145,28 @@ def test_what_is_left_of_an_app_is_named_until_it_has_ended() -> None:
         events,
     ]
     assert at_rest == one.leftovers() == two.leftovers() == []
+
+
+def test_apps_share_a_limit_and_no_id_whatever_they_are_called() -> None:
+    api = ArmApi()
+    api.json("PUT", ORDERS, {"location": "x"}, status=201)
+    api.json("PUT", CRM, hook(URL, header("4", AT_ONCE, isSecret=False)), status=201)
+    key = api.json("POST", f"{ORDERS}/listKeys")["key1"]
+    holding = [HeldPusher(ScriptedPusher(api.clock)) for _ in range(2)]
+    apps = [InMemoryApp(each, api.clock, api.storage) for each in holding]
+    assert apps[0].chance.id() != apps[1].chance.id()
+    for number in range(20):
+        publish(apps[0], key, number)
+    for number, text in enumerate(apps[0].queues.texts(Queue.DELIVERIES)):
+        app = apps[number % 2]
+        app.loop.create_task(app.deliver.run(text.encode(), Queue.DELIVERIES))
+    for second in range(20):
+        for held, app in zip(holding, apps, strict=True):
+            if second in (0, 19):  # what was sent before they knew of each other is answered
+                held.let_go()
+                held.hold(URL)
+            app.loop.settle()
+        api.clock.advance(timedelta(seconds=1))
+
+    pushes = [each for app in apps for each in app.leftovers() if "budget: pushes" in each]
+    assert pushes == ["budget: pushes 2"] * 2

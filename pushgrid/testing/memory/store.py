@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from copy import copy
+from itertools import count
 from typing import Self
 
 from pushgrid.testing.memory.blobs import MemoryDeadLetters, MemoryPayloads
@@ -41,6 +43,7 @@ class MemoryStore:
         self.dead_letters = MemoryDeadLetters(clock, seam, chance)
         self.attempts = MemoryAttempts(seam, chance)
         self.counts = MemoryCounts(seam, chance)
+        self.numbers: Iterator[int] = count(1)  # of what begins on it, in any process
         self._off_loop = off_loop
         self.sender = MemorySender(self.queues, off_loop)
 
