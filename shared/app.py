@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
+from shared import telemetry
 from shared.clock import ClockNote
 from shared.once import once
 from shared.settings import Settings
@@ -202,12 +203,14 @@ class App:
     def stop(self) -> None:
         """Begin to stop, on the event loop: what waits does not wait any more."""
         for each in self._at_stop:
-            each()
+            with _logged_failure():
+                each()
 
     async def end(self) -> None:
         """Store what is in memory, on the event loop, once nothing runs any more."""
         for each in self._at_end:
-            await each()
+            with _logged_failure():
+                await each()
 
     @property
     def background(self) -> Sequence[BackgroundWork]:
@@ -879,3 +882,12 @@ class App:
 
 def _hear_nothing(_: Ended) -> None:
     """Nobody wants to hear of ends."""
+
+
+@contextmanager
+def _logged_failure() -> Iterator[None]:
+    """Log what fails in one step: the others are made all the same."""
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 - nobody but the log could do anything about it
+        telemetry.error("stop.failed", detail=repr(error))
