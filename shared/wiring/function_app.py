@@ -43,7 +43,6 @@ class FunctionApp:
         self.chance = process.SystemChance()
         self.awake = AwakeClock()
         self.clock = WatchedClock(SystemClock().now, time.monotonic, awaits_storage=True)
-        self._begun: dict[str, object] = {}
 
     def load(self) -> None:
         """Prepare the process as a function is loaded. Raises InvalidSettings with every fault."""
@@ -81,6 +80,7 @@ class FunctionApp:
         from shared.engine.ports import Queue
 
         worker_log.begin_invocation()
+        self._write_counts()
         await self.delivering.run(body, Queue(queue))
 
     def wake(self) -> None:
@@ -89,14 +89,14 @@ class FunctionApp:
 
     def write_dead_letters(self) -> None:
         self.prepare()
-        self._log_doubtful_settings()
+        self._logged_doubts  # noqa: B018 - they are, once
         self.app.deadletter_timer.run()
 
     def manage(self, request: HttpRequest) -> HttpAnswer:
         self.prepare()
         if refusal := self.refusal(request):
             return refusal
-        self._log_doubtful_settings()
+        self._logged_doubts  # noqa: B018 - they are, once
         return self.app.manage.run(request)
 
     def refusal(self, request: HttpRequest) -> HttpAnswer | None:
@@ -109,9 +109,9 @@ class FunctionApp:
 
     def prepare(self) -> None:
         """Prepare storage in the background, once, unless the settings are wrong."""
-        if self.settings_fault is None and self._is_first("preparation"):
-            with suppress(RuntimeError):  # There is no thread: the next process does it.
-                self._begin("preparation")
+        if self.settings_fault is None:
+            with suppress(RuntimeError):  # No thread can be had: the next call begins it.
+                self._prepared  # noqa: B018 - it is begun
 
     @once
     def settings(self) -> Settings:
@@ -128,8 +128,14 @@ class FunctionApp:
             return error
         return None
 
-    @once
+    @property
     def app(self) -> App:
+        """The app, whose counts are written from its first use on."""
+        self._write_counts()
+        return self._app
+
+    @once
+    def _app(self) -> App:
         app = App(
             settings=self.settings,
             store=lambda: self.store,
@@ -138,7 +144,6 @@ class FunctionApp:
             threads=self.threads,
             chance=self.chance,
         )
-        self._begin("counts", app)
         local_host.at_stop(app.stop)
         local_host.at_end(app.end)
         return app
@@ -204,26 +209,34 @@ class FunctionApp:
             telemetry.error("settings.invalid", detail=each.message)
         return fault
 
-    def _begin(self, name: str, app: App | None = None) -> None:
+    @once
+    def _prepared(self) -> None:
+        self._begin("preparation")
+
+    @once
+    def _counted(self) -> None:
+        self._begin("counts")
+
+    def _write_counts(self) -> None:
+        """Have counts written in the background, from the first call on that gets a thread."""
+        with suppress(RuntimeError):
+            self._counted  # noqa: B018 - it is begun
+
+    def _begin(self, name: str) -> None:
         """
         Begin background work of the app on a thread of its own.
 
         Raises:
             RuntimeError: no thread can be had.
         """
-        works = (app or self.app).background
-        work = next(each for each in works if each.name == name)
+        work = next(each for each in self._app.background if each.name == name)
         self.threads.begin(partial(work.run, self.threads.sleep))
 
-    def _log_doubtful_settings(self) -> None:
-        """Do so once, during an invocation: the host drops lines of functions that are loaded."""
-        if self._is_first("doubts"):
-            log_doubtful_settings(os.environ)
-
-    def _is_first(self, of: str) -> bool:
-        """Tell whether it is the first call for that."""
-        mark = object()
-        return self._begun.setdefault(of, mark) is mark
+    @once
+    def _logged_doubts(self) -> bool:
+        """Log doubts, during an invocation: the host drops lines of functions that are loaded."""
+        log_doubtful_settings(os.environ)
+        return True
 
     async def _blob_changed(self, blob: Mapping[str, Any]) -> None:
         """Publish what the local host reports of a blob: the members of ``WrittenBlob``."""
