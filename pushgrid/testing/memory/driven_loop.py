@@ -54,6 +54,11 @@ class DrivenLoop(asyncio.BaseEventLoop):
         """How long after the last step a timer was due; ``None``: there was no timer."""
         return self._selector.next_in
 
+    @property
+    def is_current(self) -> bool:
+        """Whether it is asked by what runs on this loop."""
+        return asyncio._get_running_loop() is self  # noqa: SLF001 - `get_running_loop` raises
+
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """
         Run *coroutine* to its end; return its result.
@@ -62,7 +67,7 @@ class DrivenLoop(asyncio.BaseEventLoop):
             NothingWillHappen: it would wait for ever, or for more than a day.
             RuntimeError: called by what runs on this loop, which would wait for itself.
         """
-        if asyncio._get_running_loop() is self:  # noqa: SLF001 - `get_running_loop` raises
+        if self.is_current:
             coroutine.close()
             raise RuntimeError("the event loop would wait for itself")
         with self._turn:
@@ -198,6 +203,7 @@ class DrivenThreads:
     """Threads: what blocks is done in the test's thread, in its turn."""
 
     def __init__(self, loop: DrivenLoop) -> None:
+        self._loop = loop
         self.on_loop = loop.run
         self.monotonic = loop.time
 
@@ -206,7 +212,12 @@ class DrivenThreads:
         return off_loop
 
     def begin(self, work: Callable[[], object], /) -> None:
-        telemetry.own_context().run(work)
+        """Do *work* at once; what the loop begins is done in its turn, since it may wait."""
+        in_context = partial(telemetry.own_context().run, work)
+        if self._loop.is_current:
+            self._loop.run_in_executor(None, in_context)
+        else:
+            in_context()
 
     def result(self, of: Future[T], seconds: float | None = None) -> T:
         del seconds

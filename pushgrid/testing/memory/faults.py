@@ -31,7 +31,8 @@ class Seam(Protocol):
     """
     What stands between all ports of a store and what is stored, for callers on threads.
 
-    It may wait, raise before *effect* or after it, and call it later or more than once.
+    It may wait, raise before *effect* or after it, and call it later or more than once. Requests
+    of one loop take turns: what one waits, those wait, too, that were asked for before it ends.
     """
 
     def __call__(self, request: StoreRequest, effect: Callable[[], T], /) -> T:

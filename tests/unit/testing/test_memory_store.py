@@ -8,11 +8,13 @@ from typing import TypeVar
 
 import pytest
 
+from pushgrid.testing.composition import InMemoryApp
 from pushgrid.testing.memory import (
     START,
     DrivenLoop,
     FakeClock,
     MemoryStore,
+    ScriptedPusher,
     StoreRequest,
     off_loop,
 )
@@ -194,3 +196,23 @@ def test_ids_are_the_same_in_each_run() -> None:
 
     assert ids() == ids()
     assert len(set(ids())) == len(ids())
+
+
+def test_what_the_loop_begins_may_wait_for_a_store() -> None:
+    """A jump that is seen on the loop is stored, though the store takes its time."""
+    clock = FakeClock()
+
+    def seam(_: StoreRequest, effect: Callable[[], T], /) -> T:
+        app._threads.sleep(0.2)
+        return effect()
+
+    app = InMemoryApp(ScriptedPusher(clock), clock, MemoryStore(clock, off_loop, seam=seam))
+
+    async def see_a_jump() -> None:
+        clock.jump(timedelta(hours=5))
+        app.watched.now()
+
+    app.loop.run(see_a_jump())
+    app.loop.settle()
+
+    assert app.resources.get(Table.TOPICS, STATE, "clock-jump")

@@ -141,7 +141,7 @@ def test_a_process_that_only_delivers_counts_once_it_has_a_thread(
 ) -> None:
     begun: list[Any] = []
     function_app = FunctionApp()
-    monkeypatch.setattr(function_app, "delivering", Mock(run=AsyncMock()))
+    function_app.delivering = Mock(run=AsyncMock())
     for begin in (Mock(side_effect=RuntimeError("can't start new thread")), begun.append):
         monkeypatch.setattr(function_app.threads, "begin", begin)
         asyncio.run(function_app.deliver(b"", "deliveries"))
