@@ -732,7 +732,7 @@ class App:
             self.store.counts,
             self._clock,
             self._threads,
-            instance=self._chance.id(),
+            instance=self._chance.secret_id(),  # processes may be forks with one random state
             every=COUNTS_WRITTEN_EVERY,
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
 
@@ -18,7 +19,7 @@ from shared.delivery.profiles import PROFILES
 from shared.engine.ports import Queue, StoreTraits
 from shared.events.topic import InputSchema
 from shared.http import HttpRequest
-from tests.builders import a_message, noise
+from tests.builders import a_delivery, a_message, noise, text
 from tests.functional.deployment import MINUTE, Deployment
 from tests.functional.publish_requests import event, publish
 
@@ -108,3 +109,15 @@ def test_there_are_no_other_queues_timers_or_jobs(app: Deployment) -> None:
     assert (health["status"], health["queues"].keys()) == ("healthy", QUEUES)
     assert "poison" not in app.deadletter_timer.jobs
     assert app.queues.made == QUEUES
+
+
+@pytest.mark.parametrize(("size", "messages"), [(48 * 1024, 2), (256 * 1024, 1)])
+def test_what_waits_is_merged_into_messages_of_the_stores_size(size: int, messages: int) -> None:
+    app = Deployment(replace(AZURE_STORAGE, message_size=size))
+    for number in range(2):
+        large = a_delivery(number, text=text(data=noise(40_000, number)))
+        app.put(Queue.WAITING, a_message([large]))
+
+    app.wake.run(app.in_a_minute())
+
+    assert app.all_stored() == {Queue.RETRIES: messages}

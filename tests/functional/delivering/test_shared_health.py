@@ -12,7 +12,7 @@ from unittest.mock import Mock
 import pytest
 
 from pushgrid.testing.memory import START, answered
-from shared.delivery.health.availability import Held, Open
+from shared.delivery.health.availability import PROBE_RECHECK, Availability, Held, Open
 from shared.delivery.health.endpoint_health import Health, Hold, Observation, endpoint_id
 from shared.delivery.outcome import Outcome
 from shared.engine.delivering.shared_health import hold_changed
@@ -176,6 +176,28 @@ def test_what_is_seen_while_a_probe_is_claimed_counts(app: Deployment) -> None:
     assert process.claims_probe()
 
     assert isinstance(process.health.availability(process.terms, app.clock.now() + MINUTE), Held)
+
+
+def test_one_that_others_keep_from_claiming_waits_for_their_probe(app: Deployment) -> None:
+    process = Process(app)
+    process.sees(Outcome.BUSY)
+    app.loop.settle()
+    app.clock.advance(10 * SECOND)
+    write, off_loop = process.health.store.write, process.health.off_loop
+    row = Table.ENDPOINT_HEALTH, "orders", "crm"
+
+    async def be_too_late(call: Any) -> Any:
+        if call.func == write and (stored := app.resources.get(*row)):
+            app.resources.damage(*row, stored.document)  # written by another, as it was
+        return await off_loop(call)
+
+    async def found() -> tuple[bool, Availability]:
+        is_claimed = await process.health.claim_probe(process.terms)
+        return is_claimed, process.health.availability(process.terms, app.clock.now())
+
+    process.health.off_loop = be_too_late
+    why = "probation for Busy: 10 s; a probe is about to begin"
+    assert app.loop.run(found()) == (False, Held(app.clock.now() + PROBE_RECHECK, why))
 
 
 def test_what_another_process_has_released_counts_anew(app: Deployment) -> None:

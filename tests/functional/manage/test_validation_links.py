@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import logging
 import re
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 
-from pushgrid.testing.memory import answered
+from pushgrid.testing.driven_app import DrivenApp
+from pushgrid.testing.memory import ScriptedPusher, answered
 from shared.clock import timestamp
 from shared.engine.operations.topic_states import topic_states
 from shared.engine.ports import Table
@@ -425,3 +428,14 @@ def test_an_endpoint_that_hangs_is_asked_three_times_and_each_try_is_logged_as_i
     assert (logged[3]["event"], logged[3]["reason"]) == ("handshake.failed", "unreached")
     assert f"{logged[3]['why']} {logged[3]['remedy']}" in error["message"]
     assert "s3cret" not in json.dumps(logged)
+
+
+def test_nobody_can_guess_a_validation_code() -> None:
+    with ExitStack() as until_end:
+        app = DrivenApp(until_end)
+        app.connections.pusher = pusher = ScriptedPusher(app.clock)
+        app.arm("PUT", "topics/orders", {"location": "x"})
+        app.arm("PUT", "topics/orders/eventSubscriptions/crm", hook())
+
+    code = json.loads(pusher.sent[0].request.body)[0]["data"]["validationCode"]
+    assert UUID(code).version == 5  # as `SeededChance` makes secrets

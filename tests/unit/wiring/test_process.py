@@ -57,6 +57,19 @@ def test_it_gets_as_many_descriptors_as_it_may_have(
     assert (process.descriptors(), limits) == (found, raised)
 
 
+def test_what_is_secret_does_not_follow_from_what_was_drawn_before() -> None:
+    chance = process.SystemChance()
+
+    def draw(seed: int) -> list[object]:
+        chance._random.seed(seed)
+        return [chance.id(), chance.jitter(), chance.secret_id(), chance.secret(8)]
+
+    one, again = draw(1), draw(1)
+
+    assert one[:2] == again[:2]
+    assert not {*one[2:]} & {*again[2:]}
+
+
 def test_the_clock_of_a_process_is_not_settled_before_storage_answers() -> None:
     assert not FunctionApp().clock.is_settled
 
