@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, S
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from shared import telemetry
@@ -221,12 +222,15 @@ class App:
 
     def leftovers(self) -> list[str]:
         """
-        Name what has not ended: tasks, messages in hand, what is in lines or uses the budget.
+        Name what has not ended: tasks of the engine, publish requests, messages in hand, what is in
+        lines or uses the budget, jobs of timers, counts that are not stored.
 
         On the event loop, or where it does not run.
         """
-        deliver: Deliver | None = vars(self).get("deliver")  # nothing is composed for it
-        return [*self._tasks.leftovers(), *(deliver.leftovers() if deliver else ())]
+        names = "publish", "deliver", "wake_timer", "deadletter_timer", "_buffered_metrics"
+        built = (vars(self).get(name) for name in names)  # nothing is composed for it
+        of_parts = (part.leftovers() for part in built if part)
+        return [*self._tasks.leftovers(), *chain.from_iterable(of_parts)]
 
     async def blob_changed(self, blob: WrittenBlob) -> None:
         """Publish what another program did to a blob of the app's own account."""

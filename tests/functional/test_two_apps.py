@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from datetime import timedelta
-from typing import cast
+from typing import TypeVar, cast
+from unittest.mock import Mock
 
 from pushgrid.testing.composition import InMemoryApp
-from pushgrid.testing.memory import HeldPusher, ScriptedPusher, answered
+from pushgrid.testing.memory import HeldPusher, ScriptedPusher, answered, off_loop
 from shared.engine.ports import Queue, Table
 from shared.metrics import Metric, Series
 from shared.subscriptions.request_limits import AT_ONCE
 from shared.subscriptions.subscription import SubscriptionKey
 from shared.telemetry import LogLine, lines_to
+from tests.builders import noise
 from tests.functional.manage.arm_api import CRM, ORDERS, URL, ArmApi, header, hook
 from tests.functional.publish_requests import event, publish_request
+
+T = TypeVar("T")
 
 
 def test_what_one_app_publishes_another_delivers_and_a_third_repeats() -> None:
@@ -171,3 +176,43 @@ def test_apps_share_a_limit_and_no_id_whatever_they_are_called() -> None:
 
     pushes = [each for app in apps for each in app.leftovers() if "budget: pushes" in each]
     assert pushes == ["budget: pushes 2"] * 2
+
+
+def test_what_waits_for_a_thread_or_for_storage_is_left_of_an_app() -> None:
+    """A large request and message, a message of another version, counts, and a timer's job."""
+    app, _, key = two_apps(ArmApi())
+    del app.metrics  # those of the fixture stay in memory
+    looks: list[list[str]] = []
+
+    def look(call: Callable[[], T]) -> Coroutine[None, None, T]:
+        looks.append(app.leftovers())
+        return off_loop(call)
+
+    app.publish = replace(app.publish, off_loop=look)
+    large = publish_request(event(1, data=noise(20_000)), aeg_sas_key=key)
+    app.loop.run(app.publish.run(large))
+    unwritten = app.leftovers()
+    app._buffered_metrics.flush()
+    (message,) = app.queues.texts(Queue.DELIVERIES)
+    app.deliver = replace(app.deliver, off_loop=look)
+    delivering = app.loop.create_task(app.deliver.run(message.encode(), Queue.DELIVERIES))
+    app.loop.settle()
+    app.loop.run(asyncio.wait_for(delivering, 60))
+    app._buffered_metrics.flush()
+    app.queues.fail_next("put")
+    requeuing = app.loop.create_task(app.deliver.run(b'{"pushgrid":9}', Queue.RETRIES))
+    app.loop.settle()
+    looks.append(app.leftovers())
+    app.loop.run(asyncio.wait_for(requeuing, 60))
+    job = Mock(run=lambda _: looks.append(app.leftovers()))
+    app.deadletter_timer.jobs = {"queues": job}
+    app.deadletter_timer.run()
+
+    assert unwritten == ["counts: unwritten 3"]
+    assert looks == [
+        ["publish requests 1"],
+        ["queue deliveries: messages in hand 1"],
+        ["queue retries: messages in hand 1"],
+        ["timer deadletter: job queues"],
+    ]
+    assert app.leftovers() == []

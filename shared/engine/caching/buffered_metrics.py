@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
@@ -84,6 +85,11 @@ class BufferedMetrics:
                 self._new[key] = added
             else:
                 self._is_lossy = True
+
+    def leftovers(self) -> Iterator[str]:
+        """Yield what is not stored."""
+        if unwritten := len(self._new) + len(self._changed):
+            yield f"counts: unwritten {unwritten}"
 
     def flush_if_due(self) -> None:
         """Do as `flush`, unless it would take more than its share of the time; never raises."""

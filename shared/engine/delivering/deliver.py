@@ -68,24 +68,25 @@ class Deliver:
         Raises:
             MalformedMessage, StorageUnavailable: among others; the host repeats the message.
         """
-        parts = await self._read(body)
-        if not parts:
-            return
         commons, in_hand = self.endpoints.commons, self.in_hand[queue]
-        if queue is Queue.RETRIES:
-            commons.processes.come_first()
         message = MessageInHand(others=in_hand, since=loop_time(), jitter=self.jitter())
-        settler = Settler(
-            message=message,
-            settling=settling or PutSettling(requeue=self.requeue, metrics=self.recorder.metrics),
-            recorder=self.recorder,
-            clock=self.clock,
-            judge=self.judge,
-            off_loop=self.off_loop,
-        )
-        message.answered_late = settler.answered_late
         in_hand.messages[message] = None
         try:
+            parts = await self._read(body)
+            if not parts:
+                return
+            if queue is Queue.RETRIES:
+                commons.processes.come_first()
+            settler = Settler(
+                message=message,
+                settling=settling
+                or PutSettling(requeue=self.requeue, metrics=self.recorder.metrics),
+                recorder=self.recorder,
+                clock=self.clock,
+                judge=self.judge,
+                off_loop=self.off_loop,
+            )
+            message.answered_late = settler.answered_late
             size = sum(_size(part) for part in parts)
             speed = self.endpoints.speed_of(part.key for part in parts)
             async with commons.budget.memory(size, speed) as has_memory:

@@ -123,7 +123,7 @@ class Part:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class MessageInHand:
-    """A message whose deliveries are pushed: the host counts it until it has ended."""
+    """A message that is read, and whose deliveries are pushed: the host counts it until its end."""
 
     others: MessagesInHand
     since: float  # seconds of the loop's clock

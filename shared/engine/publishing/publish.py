@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import uuid
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 
@@ -91,6 +91,12 @@ class Publish:
     message_size: int  # bytes
     off_loop: OffLoop
     within_span: Callable[[Answering, HttpRequest], Awaitable[HttpAnswer]] | None = None
+    _under_way: set[str] = field(default_factory=set)  # ids of requests, and of our own
+
+    def leftovers(self) -> Iterator[str]:
+        """Yield what has not ended."""
+        if self._under_way:
+            yield f"publish requests {len(self._under_way)}"
 
     async def run(self, request: HttpRequest) -> HttpAnswer:
         """Answer one request, within a span if these are wanted."""
@@ -110,6 +116,7 @@ class Publish:
         """
         request_id = self.new_id()
         topic: Topic | None = None
+        self._under_way.add(request_id)
         try:
             name = topic_name(request)
             async with asyncio.timeout(ANSWERED_WITHIN):
@@ -124,6 +131,8 @@ class Publish:
             return self._refused(request, topic, StorageUnavailable(), request_id)
         except AppError as error:
             return self._refused(request, topic, error, request_id)
+        finally:
+            self._under_way.discard(request_id)
         return accepted_answer(request, request_id)
 
     async def accept(self, topic: Topic, events: Sequence[Event], publish_id: str) -> None:
@@ -135,11 +144,14 @@ class Publish:
         """
         origin = Origin(publish_id, self.clock.now(), None)
         match_all = partial(self._publication, topic, origin, events)
+        self._under_way.add(publish_id)
         try:
             async with asyncio.timeout(ANSWERED_WITHIN):
                 await self._store(await self.off_loop(match_all))
         except TimeoutError as error:
             raise StorageUnavailable from error
+        finally:
+            self._under_way.discard(publish_id)
 
     async def _store(self, publication: Publication) -> None:
         if publication.matched:

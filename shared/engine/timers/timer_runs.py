@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple, Protocol
 
@@ -59,6 +59,7 @@ class Timer:
     clock: Clock
     monotonic: Callable[[], float]  # seconds
     run_for: timedelta = timedelta(minutes=2)  # and a put may be repeated for two more
+    _under_way: list[str] = field(default_factory=list)  # jobs
     _recorded: tuple[tuple[str, ...], Deadline] | None = None  # what failed; until when it serves
 
     def run(self) -> None:
@@ -70,15 +71,23 @@ class Timer:
         """
         failed = []
         for name, job in self.jobs.items():
+            self._under_way.append(name)
             try:
                 share = self.run_for / len(self.jobs)
                 job.run(Deadline(share, self.monotonic))
             except Exception as error:  # noqa: BLE001 - an internal error must not stop the others
                 failed.append(name)
                 telemetry.error("timer.failed", job=name, detail=f"{type(error).__name__}: {error}")
+            finally:
+                self._under_way.remove(name)
         self.record(failed)
         if failed:
             raise JobsFailed(", ".join(failed))
+
+    def leftovers(self) -> Iterator[str]:
+        """Yield the jobs that have not ended."""
+        for name in self._under_way:
+            yield f"timer {self.name}: job {name}"
 
     def record(self, failed: Sequence[str]) -> None:
         """Store that the timer has run, unless that is known; best effort."""
