@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class Tasks:
-    """The tasks of one app that belong to no invocation."""
+    """The tasks of one app's engine that belong to no invocation."""
 
     def __init__(self) -> None:
         # In the order of their beginning; the loop itself refers to them weakly.

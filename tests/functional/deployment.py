@@ -101,7 +101,7 @@ class Directory(Faulty):
 
 
 class Deployment(InMemoryApp):
-    """Everything wired, as `shared/wiring` does it; the topic ``orders``, no subscription."""
+    """Everything wired, as `shared/app.py` does it; the topic ``orders``, no subscription."""
 
     pusher: ScriptedPusher
 

@@ -46,7 +46,8 @@ def at_once(_: StoreRequest, effect: Callable[[], T], /) -> T:
 
 class Faulty:
     """
-    A port in memory, as one *process* sees it; each of its requests passes *seam*.
+    A port in memory, as one *process* sees it; each of its requests passes *seam*. A call is one
+    request, also where Azure Storage takes several: writing attempts or counts, rolling up, lists.
 
     Around that it fails when told to: before its effect (the usual case) or after it (an answer was
     lost).

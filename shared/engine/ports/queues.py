@@ -50,7 +50,10 @@ class Sender(Protocol):
 
     async def put(self, queue: Queue, text: str, visible_in: timedelta = timedelta()) -> Receipt:
         """
-        Store one message, hidden for *visible_in*, or up to a second longer.
+        Store one message, hidden for *visible_in*.
+
+        A store whose messages don't hide for ever (`StoreTraits.hiding`) may hide them for up to a
+        second longer, and for a week at most.
 
         Raises:
             Unstorable: it is too large.

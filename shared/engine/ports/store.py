@@ -47,7 +47,13 @@ class StoreTraits:
     What a store says about itself, where stores differ and what stands above them has to know.
 
     What waits longer than *hiding* is kept on the queue ``waiting``, and merged as the wake timer
-    moves it back; ``None``: messages hide for ever, and the store merges them as it hands them out.
+    moves it back; ``None``: messages hide for ever, and nobody merges them unless the store does as
+    it hands them out, which none has to.
+
+    Without poison queues (*has_poison_queues*) nobody above the store ends a message of a queue
+    with a trigger that fails again and again, or ends its process. The store has to: it counts how
+    often it has handed one out, and in the end writes its record (`DeadLetterStore.write_poison`),
+    fails the job of a replay's step, and deletes it.
     """
 
     message_size: int  # bytes that are always stored, and 16 KiB for a dead letter's headers
