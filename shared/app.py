@@ -88,7 +88,7 @@ if TYPE_CHECKING:
     from shared.subscriptions.subscription import SubscriptionKey
     from shared.watched_clock import WatchedClock
 
-#: The threads of each pool.
+#: The threads of each pool, but those of the group commit (`MAX_UNDER_WAY`) and of adapters.
 POOLS = {
     "attempts": 1,  # for rows of attempts
     "blobs": 16,  # for what other programs do to blobs
@@ -171,7 +171,7 @@ class App:
     All use cases of a process, on its *settings* and what else it hands over.
 
     *store* and *outbound* are made at the first need: the console needs neither. *clock* tells its
-    jumps. Whoever runs the app decides on what its `background` runs.
+    jumps, and is this app's alone. Whoever runs the app decides on what its `background` runs.
     """
 
     health_kept = 3.0  # seconds for which an answer of health serves: it is public
@@ -199,6 +199,7 @@ class App:
         self.ended: Callable[[Ended], object] = _hear_nothing
         self._at_stop: list[Callable[[], object]] = []
         self._at_end: list[Callable[[], Awaitable[object]]] = []
+        # On a thread, since composing what records it takes long; that begins another for storage.
         clock.jumped = lambda note: self._try_to_begin(partial(self._record, note))
 
     def stop(self) -> None:
@@ -269,7 +270,14 @@ class App:
     def health(self) -> TableHealth:
         from shared.engine.caching.health_table import TableHealth
 
-        return TableHealth(self.store.documents, self._threads, self._clock, self._record)
+        return TableHealth(
+            self.store.documents,
+            threads=self._threads,
+            off_loop=self._deliver_pool,
+            tasks=self._tasks,
+            clock=self._clock,
+            record=self._record,
+        )
 
     @once
     def terms(self) -> DeploymentTerms:

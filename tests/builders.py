@@ -10,7 +10,7 @@ from datetime import timedelta
 from random import Random
 from typing import Any
 
-from pushgrid.testing.memory import START, FakeClock, Seconds
+from pushgrid.testing.memory import START, FakeClock, Seconds, off_loop
 from shared.adapters.azure_storage.traits import AZURE_STORAGE
 from shared.adapters.threads import SystemThreads
 from shared.clock import Deadline
@@ -37,6 +37,7 @@ from shared.subscriptions.subscription import (
     EventSubscription,
     SubscriptionKey,
 )
+from shared.tasks import Tasks
 
 TOPIC_ID = "/subscriptions/s1/resourceGroups/rg/providers/Microsoft.EventGrid/topics/orders"
 KEY = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
@@ -215,7 +216,16 @@ def read_blob(body: bytes) -> list[Record]:
     return [*map(read_record, elements(body))]
 
 
-def a_table_health(table: ResourceStore, clock: FakeClock | None = None) -> TableHealth:
+def a_table_health(
+    table: ResourceStore, clock: FakeClock | None = None, **parts: Any
+) -> TableHealth:
     """Return a process's view of *table*; by its own clock, which stands still, it reads once."""
     clock = clock or FakeClock()
-    return TableHealth(table, SystemThreads(clock.monotonic), clock, lambda _note, _key: None)
+    all_parts: dict[str, Any] = {
+        "threads": SystemThreads(clock.monotonic),
+        "off_loop": off_loop,
+        "tasks": Tasks(),
+        "clock": clock,
+        "record": lambda _note, _key: None,
+    }
+    return TableHealth(table, **all_parts | parts)

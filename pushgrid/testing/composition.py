@@ -54,8 +54,9 @@ class MemoryOutbound:
 
 class InMemoryApp(App):
     """
-    The app in a test's thread, perhaps as another *process* on what one has *stored*.
+    The app in a test's thread, perhaps on what another has *stored*.
 
+    *process* names it where several share *stored*.
     *settings* are those of `Settings` that matter.
     """
 
@@ -77,12 +78,12 @@ class InMemoryApp(App):
         self.watched = WatchedClock(clock.now, clock.monotonic)
         self.slept: list[float] = []
         self._spans = itertools.count(1)
-        self.stored = stored = (stored or MemoryStore(clock, off_loop)).of(process)
-        self.chance = SeededChance(f"{process}{next(stored.numbers)}")
-        self.resources, self.queues = stored.documents, stored.queues
-        self.payloads, self.dead_letters = stored.payloads, stored.dead_letters
-        self.attempts, self.counts = stored.attempts, stored.counts
-        self.connections = MemoryOutbound(pusher)
+        self.store: MemoryStore = (stored or MemoryStore(clock, off_loop)).of(process)
+        self.outbound: MemoryOutbound = MemoryOutbound(pusher)
+        self.chance = SeededChance(f"{process}{next(self.store.numbers)}")
+        self.resources, self.queues = self.store.documents, self.store.queues
+        self.payloads, self.dead_letters = self.store.payloads, self.store.dead_letters
+        self.attempts, self.counts = self.store.attempts, self.store.counts
         for port in (self.queues, self.resources, self.dead_letters):
             port.answered = lambda: self.watched.storage_answered(None, 0.0)  # without a time
         super().__init__(
@@ -94,8 +95,8 @@ class InMemoryApp(App):
                 reader_key=self.reader_key,
                 **settings,
             ),
-            store=lambda: stored,
-            outbound=lambda: self.connections,
+            store=lambda: self.store,
+            outbound=lambda: self.outbound,
             clock=self.watched,
             threads=DrivenThreads(self.loop),
             chance=self.chance,
@@ -121,7 +122,7 @@ class InMemoryApp(App):
 
     def _endpoints(self, judge: PartJudge, limit: Limit | None = None) -> Endpoints:
         endpoints = super()._endpoints(judge, limit)
-        number = next(self.stored.numbers)  # in the order of their beginning
+        number = next(self.store.numbers)  # in the order of their beginning
         endpoints.commons.processes.name = f"p{number}"
         return endpoints
 

@@ -11,8 +11,8 @@ from typing import Any
 from pushgrid.testing.composition import InMemoryApp
 from pushgrid.testing.memory import (
     FakeClock,
-    Faulty,
     HeldPusher,
+    MemoryPort,
     MemoryStore,
     ScriptedPusher,
     off_loop,
@@ -49,7 +49,7 @@ def known(endpoints: Endpoints) -> Collection[Endpoint]:
     return endpoints.known.values()
 
 
-class Directory(Faulty):
+class Directory(MemoryPort):
     """TopicReader and SubscriptionReader: *known* is what the cache says, *stored* what is so."""
 
     def __init__(self) -> None:

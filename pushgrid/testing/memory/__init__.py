@@ -11,7 +11,7 @@ from pushgrid.testing.memory.driven_loop import (
     NothingWillHappen,
     off_loop,
 )
-from pushgrid.testing.memory.faults import Faulty, Seam, StoreRequest, request
+from pushgrid.testing.memory.faults import MemoryPort, Seam, StoreRequest, request
 from pushgrid.testing.memory.pushing import (
     HeldPusher,
     ScriptedPusher,
@@ -28,12 +28,12 @@ __all__ = [
     "DrivenLoop",
     "DrivenThreads",
     "FakeClock",
-    "Faulty",
     "HeldPusher",
     "MemoryAttempts",
     "MemoryCounts",
     "MemoryDeadLetters",
     "MemoryPayloads",
+    "MemoryPort",
     "MemoryQueues",
     "MemoryResources",
     "MemorySender",

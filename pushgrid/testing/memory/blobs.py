@@ -8,7 +8,7 @@ from urllib.parse import quote
 from zlib import crc32
 
 from pushgrid.testing.memory.clock import FakeClock
-from pushgrid.testing.memory.faults import Faulty, Seam, at_once, request
+from pushgrid.testing.memory.faults import MemoryPort, Seam, at_once, request
 from shared.clock import Deadline
 from shared.deadletter.blob_summary import BlobSummary
 from shared.engine.ports import Chance, Listing, NoContainer, StoredBlob
@@ -17,7 +17,7 @@ from shared.events.notices import WrittenBlob
 from shared.subscriptions.subscription import DeadLetterDestination
 
 
-class MemoryPayloads(Faulty):
+class MemoryPayloads(MemoryPort):
     """PayloadStore."""
 
     port = "payloads"
@@ -52,7 +52,7 @@ class MemoryPayloads(Faulty):
         return len(expired)
 
 
-class MemoryDeadLetters(Faulty):
+class MemoryDeadLetters(MemoryPort):
     """
     DeadLetterStore and DeadLetterReader.
 

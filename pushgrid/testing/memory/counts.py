@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any
 
-from pushgrid.testing.memory.faults import Faulty, Seam, at_once, request
+from pushgrid.testing.memory.faults import MemoryPort, Seam, at_once, request
 from shared.clock import Deadline
 from shared.engine.ports import Chance
 from shared.metrics import DEFINITIONS, CountRow, Counts, Definition, Metric, Span, Sum, total_of
@@ -45,7 +45,7 @@ class Counted:
         return {key[1:]: by for key, by in self.totals.items() if key[0] == metric}
 
 
-class MemoryCounts(Faulty):
+class MemoryCounts(MemoryPort):
     """CountSink, CountReader and MetricRetention."""
 
     port = "counts"

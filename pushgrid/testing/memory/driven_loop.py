@@ -213,11 +213,11 @@ class DrivenThreads:
 
     def begin(self, work: Callable[[], object], /) -> None:
         """Do *work* at once; what the loop begins is done in its turn, since it may wait."""
-        in_context = partial(telemetry.own_context().run, work)
+        context = telemetry.own_context()
         if self._loop.is_current:
-            self._loop.run_in_executor(None, in_context)
+            self._loop.run_in_executor(None, lambda: context.run(work))
         else:
-            in_context()
+            context.run(work)
 
     def result(self, of: Future[T], seconds: float | None = None) -> T:
         del seconds

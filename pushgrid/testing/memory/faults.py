@@ -15,7 +15,7 @@ from shared.errors import StorageUnavailable
 
 P = ParamSpec("P")
 T = TypeVar("T")
-F = TypeVar("F", bound="Faulty")
+F = TypeVar("F", bound="MemoryPort")
 
 
 class StoreRequest(NamedTuple):
@@ -44,7 +44,7 @@ def at_once(_: StoreRequest, effect: Callable[[], T], /) -> T:
     return effect()
 
 
-class Faulty:
+class MemoryPort:
     """
     A port in memory, as one *process* sees it; each of its requests passes *seam*. A call is one
     request, also where Azure Storage takes several: writing attempts or counts, rolling up, lists.

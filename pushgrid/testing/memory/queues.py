@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 
-from pushgrid.testing.memory.faults import Faulty, Seam, at_once, request
+from pushgrid.testing.memory.faults import MemoryPort, Seam, at_once, request
 from shared.clock import Clock
 from shared.engine.ports import (
     Backlog,
@@ -39,7 +39,7 @@ class StoredMessage:
     count: int = 0
 
 
-class MemoryQueues(Faulty):
+class MemoryQueues(MemoryPort):
     """
     What `MemorySender` sends to; Receiver and QueueWatch.
 

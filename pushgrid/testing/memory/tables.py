@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any
 
-from pushgrid.testing.memory.faults import Faulty, Seam, at_once, request
+from pushgrid.testing.memory.faults import MemoryPort, Seam, at_once, request
 from shared.clip import clip
 from shared.clock import Deadline
 from shared.delivery.attempt_record import AttemptRecord
@@ -17,7 +17,7 @@ from shared.errors import Conflict, InvalidDocument
 MAX_DOCUMENT = 500_000  # characters, about as many as a row can have
 
 
-class MemoryResources(Faulty):
+class MemoryResources(MemoryPort):
     """ResourceStore."""
 
     port = "documents"
@@ -81,7 +81,7 @@ class MemoryResources(Faulty):
         return [self._rows[key] for key in sorted(self._rows) if key[0] is table]
 
 
-class MemoryAttempts(Faulty):
+class MemoryAttempts(MemoryPort):
     """AttemptLog, and the reading of it."""
 
     port = "attempts"

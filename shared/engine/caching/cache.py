@@ -18,7 +18,7 @@ MOST_FAILURES = 1_000
 PERIODS = 2  # for which a value serves at most: the time for which it is kept, and as long again
 FAILED_FOR = 2.0  # seconds in which a read that failed is not repeated
 LOG_ONCE_PER = 60.0  # seconds: what can't be read
-MOMENT = 0.1  # seconds
+MOMENT = 0.1  # seconds in which whoever asked `has` calls `get`
 AFTER_READ = 1.0  # seconds for which a value is kept after its read, so that who waited may use it
 
 V = TypeVar("V")

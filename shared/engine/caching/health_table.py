@@ -31,20 +31,30 @@ class TableHealth:
     No time of it is further ahead than a rule could put it by *clock*; *record* hears of any.
 
     What was read is `cached` for a second, and for one more while it is read again or storage does
-    not answer; then it is unknown. `ready` and `known` are for the event loop; all else blocks.
+    not answer; then it is unknown. `ready`, which reads by *off_loop*, and `known` are for the
+    event loop; all else blocks.
     """
 
-    def __init__(
-        self, store: ResourceStore, threads: Threads, clock: Clock, record: RecordNote
+    def __init__(  # noqa: PLR0913 - each by its name
+        self,
+        store: ResourceStore,
+        *,
+        threads: Threads,
+        off_loop: OffLoop,
+        tasks: Tasks,
+        clock: Clock,
+        record: RecordNote,
     ) -> None:
         self._store = store
+        self._off_loop = off_loop
+        self._tasks = tasks
         self._clock = clock
         self._record = record
         self._readings: dict[str, asyncio.Task[StoredHealth | None]] = {}
         self._topics = Cache[_Rows](threads, lambda _: CACHE_FOR.total_seconds())
         self._errors = OncePerMinute(threads)
 
-    async def ready(self, key: SubscriptionKey, off_loop: OffLoop, tasks: Tasks) -> None:
+    async def ready(self, key: SubscriptionKey) -> None:
         """
         Return once `known` returns what `cached` would: a topic is read once for all who wait.
 
@@ -55,7 +65,7 @@ class TableHealth:
             return
         reading = self._readings.get(topic)
         if reading is None:
-            reading = tasks.spawn(off_loop(partial(self.cached, key)))
+            reading = self._tasks.spawn(self._off_loop(partial(self.cached, key)))
             self._readings[topic] = reading
             reading.add_done_callback(lambda _: self._readings.pop(topic))
         elif self._topics.known(topic) is not None:

@@ -89,7 +89,7 @@ class SharedHealth:
         """Learn what others know, as of a second ago."""
         if not terms.profile.ever_holds:
             return
-        await self.store.ready(self.key, self.off_loop, self.tasks)
+        await self.store.ready(self.key)
         if row := self.store.known(self.key):
             self._adopt(row)
         self._save_soon()  # an earlier write may have failed

@@ -80,8 +80,8 @@ class TopicReader(Protocol):
         Return once topic and subscriptions can be returned without waiting for another's read.
 
         On the event loop, before a thread is taken: those who wait for a topic share one reading.
-        Requests of other topics wait for it only while as many topics as can be read at once, 16,
-        are being read. A reading that nobody waits for any more is withdrawn if it has not begun.
+        Requests of other topics wait for it only while as many topics as can be read at once are
+        being read. A reading that nobody waits for any more is withdrawn if it has not begun.
 
         Raises:
             StorageUnavailable: as `topic`.

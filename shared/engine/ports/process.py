@@ -33,7 +33,7 @@ class OnLoop(Protocol):
 
 
 class Lock(Protocol):
-    """A lock between threads, which even the thread that has it does not get again."""
+    """A lock between threads, not reentrant."""
 
     def acquire(self, blocking: bool = True) -> bool:  # noqa: FBT001, FBT002 - as `threading` has it
         """Take the lock; ``False``: it is taken, and this thread does not wait."""
@@ -55,17 +55,18 @@ class Lock(Protocol):
 
 
 class Threads(Protocol):
-    """What waits, and what begins beside its caller: the threads of a process, and their time."""
+    """Pools beside the event loop, the way back to it, background threads, waits and locks."""
 
     def pool(self, name: str, most: int, *, withdraws: bool = False) -> OffLoop:
         """
-        Return a pool of *most* threads, which begin when they are needed.
+        Return a new pool of *most* threads, which begin when they are needed.
 
         *withdraws*: a call that has not begun is not made if its caller is cancelled.
         """
 
-    def on_loop(self, coroutine: Coroutine[Any, Any, T], /) -> T:
-        """Do as the port `OnLoop`."""
+    @property
+    def on_loop(self) -> OnLoop:
+        """The way back to the event loop."""
 
     def begin(self, work: Callable[[], object], /) -> None:
         """
@@ -94,13 +95,13 @@ class Threads(Protocol):
 
 
 class Chance(Protocol):
-    """Draws what nobody decides, from any thread."""
+    """Random numbers, ids and secrets, from any thread."""
 
     def jitter(self) -> float:
         """Return a number from 0 to below 1."""
 
     def id(self) -> str:
-        """Return a new UUID, which may be guessed; other threads don't run meanwhile."""
+        """Return a new UUID that may be guessed: no system call, the interpreter's lock is kept."""
 
     def secret_id(self) -> str:
         """Return a new UUID that nobody can guess."""

@@ -185,7 +185,7 @@ class Publish:
         topic = None
         try:
             topic = self.topics.topic(name)
-            return topic, self._read(request, name, topic, request_id)
+            return topic, self._judge(request, name, topic, request_id)
         except AppError as error:
             return topic, error
 
@@ -195,7 +195,7 @@ class Publish:
         self.report.refused(request, topic, error, request_id)
         return error_answer(request, error, request_id)
 
-    def _read(
+    def _judge(
         self, request: HttpRequest, name: str, topic: Topic | None, request_id: str
     ) -> Publication | HttpAnswer:
         if request.method not in data_plane(request).methods:

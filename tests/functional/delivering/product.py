@@ -72,7 +72,7 @@ class Product:
 def a_product(app: Deployment) -> Product:
     """A deployment with the topic ``orders``, whose subscription ``crm`` fails."""
     directory = _directory(app)
-    api = ArmApi(app.clock, app.stored)
+    api = ArmApi(app.clock, app.store)
     api.reconfigure(resources=InvalidatingStore(app.resources, directory))
     app.publish = replace(app.publish, topics=directory, subscriptions=directory)
     parts = app.deliver.judge

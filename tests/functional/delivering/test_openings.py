@@ -21,7 +21,7 @@ class Openings:
         self.asked: list[str] = []
         self._app = app
         self._again: list[Callable[[], None]] = []
-        app.connections.free = self
+        app.outbound.free = self
 
     def __call__(self, url: str, again: Callable[[], None], /) -> bool:
         self.asked.append(url)

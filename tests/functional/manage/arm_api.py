@@ -122,7 +122,7 @@ class ArmApi:
         self.clock = clock or FakeClock()
         self.pusher = Endpoints(self.clock)
         app = InMemoryApp(self.pusher, self.clock, stored, cache_for=timedelta())
-        self.storage = app.stored
+        self.storage = app.store
         self.loop, self.metrics = app.loop, app.metrics
         self.resources, self.counts, self.attempts = app.resources, app.counts, app.attempts
         self.dead_letters, self.queues = app.dead_letters, app.queues

@@ -433,7 +433,7 @@ def test_an_endpoint_that_hangs_is_asked_three_times_and_each_try_is_logged_as_i
 def test_nobody_can_guess_a_validation_code() -> None:
     with ExitStack() as until_end:
         app = DrivenApp(until_end)
-        app.connections.pusher = pusher = ScriptedPusher(app.clock)
+        app.outbound.pusher = pusher = ScriptedPusher(app.clock)
         app.arm("PUT", "topics/orders", {"location": "x"})
         app.arm("PUT", "topics/orders/eventSubscriptions/crm", hook())
 

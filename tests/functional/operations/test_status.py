@@ -347,7 +347,7 @@ def test_a_clock_that_is_set_back_does_not_silence_the_queues(
 @pytest.fixture
 def crm(app: Deployment) -> ArmApi:
     """The management of the same deployment, with a subscription."""
-    api = ArmApi(app.clock, app.stored)
+    api = ArmApi(app.clock, app.store)
     for path, body in ((ORDERS, {"location": "x"}), (CRM, hook())):
         api.json("PUT", path, body, status=201)
     return api

@@ -254,7 +254,7 @@ def test_a_step_ends_between_two_batches_of_a_blob(
     """On a slow queue it went on to the end of the blob, beyond the time of a function."""
     app = pushgrid._app
     monkeypatch.setattr(batches, "MAX_EVENTS", 1)
-    before(monkeypatch, app.stored.sender, "put_all", lambda *_: app.clock.advance(step.RUN_FOR))
+    before(monkeypatch, app.store.sender, "put_all", lambda *_: app.clock.advance(step.RUN_FOR))
     job = pushgrid.arm("POST", "replays", {})
 
     seen = [(found := pushgrid.arm("GET", f"replays/{job['id']}"))["replayed"]]

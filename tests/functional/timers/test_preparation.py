@@ -24,7 +24,7 @@ def test_the_first_process_makes_all_queues_and_records_the_start(app: Deploymen
     assert app.preparation.run()
     made = set(app.queues.made)
     app.clock.advance(MINUTE)
-    another = InMemoryApp(app.pusher, app.clock, app.stored, "another")
+    another = InMemoryApp(app.pusher, app.clock, app.store, "another")
     another.queues.fail_next("make")  # a further call
     another.resources.fail_next("put")
 

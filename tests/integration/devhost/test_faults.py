@@ -1,4 +1,4 @@
-"""Faulty functions, settings and storage: one line each, and the other functions are served."""
+"""MemoryPort functions, settings and storage: one line each, and the other functions are served."""
 
 from __future__ import annotations
 

@@ -11,14 +11,12 @@ from typing import TypeVar
 import pytest
 
 from pushgrid.testing.memory import START, FakeClock, MemoryResources
-from shared.adapters.threads import SystemThreads, ThreadPool
+from shared.adapters.threads import ThreadPool
 from shared.clock import ClockNote
 from shared.delivery.health.endpoint_health import Health, Hold
 from shared.delivery.health.health_document import document_of
-from shared.engine.caching.health_table import TableHealth
 from shared.engine.ports import Resource, Table
 from shared.subscriptions.subscription import SubscriptionKey
-from shared.tasks import Tasks
 from tests.builders import CRM, a_table_health
 from tests.functional.deployment import Logged
 
@@ -122,9 +120,7 @@ def test_a_hold_that_was_written_6_hours_ahead_is_bounded_as_it_is_read_and_reco
     clock: FakeClock, table: MemoryResources
 ) -> None:
     notes: list[tuple[ClockNote, SubscriptionKey]] = []
-    health = TableHealth(
-        table, SystemThreads(clock.monotonic), clock, lambda *each: notes.append(each)
-    )
+    health = a_table_health(table, clock, record=lambda *each: notes.append(each))
     ahead = START + 21600 * SECOND
     hold = Hold(extended_at=ahead, until=ahead, sent_at=ahead, why="w", delays=1)
     health.write(CRM, Health(endpoint="g-1", hold=hold), None)
@@ -170,7 +166,7 @@ def test_a_topic_is_read_once_for_all_who_wait_on_the_loop(
         calls.append(call)
         return await pool(call)
 
-    health, tasks = a_table_health(table, clock), Tasks()
+    health = a_table_health(table, clock, off_loop=counted)
     row = health.write(CRM, HEALTH, None)
     if is_known:
         health.cached(CRM)
@@ -180,7 +176,7 @@ def test_a_topic_is_read_once_for_all_who_wait_on_the_loop(
     table.lists = 0
 
     async def known() -> str | None:
-        await health.ready(CRM, counted, tasks)
+        await health.ready(CRM)
         row = health.known(CRM)
         return row.health.endpoint if row else None
 
