@@ -56,8 +56,7 @@ class InMemoryApp(App):
     """
     The app in a test's thread, perhaps on what another has *stored*.
 
-    *process* names it where several share *stored*.
-    *settings* are those of `Settings` that matter.
+    *process* names it where several share *stored*. *settings* are those of `Settings` that matter.
     """
 
     admin_key = "the-test-s-admin-key"

@@ -17,7 +17,7 @@ from shared.metrics import Metric, Series
 from shared.subscriptions.request_limits import AT_ONCE
 from shared.subscriptions.subscription import SubscriptionKey
 from shared.telemetry import LogLine, lines_to
-from tests.builders import noise
+from tests.builders import a_topic, noise
 from tests.functional.manage.arm_api import CRM, ORDERS, URL, ArmApi, header, hook
 from tests.functional.publish_requests import event, publish_request
 
@@ -191,6 +191,7 @@ def test_what_waits_for_a_thread_or_for_storage_is_left_of_an_app() -> None:
     app.publish = replace(app.publish, off_loop=look)
     large = publish_request(event(1, data=noise(20_000)), aeg_sas_key=key)
     app.loop.run(app.publish.run(large))
+    app.loop.run(app.publish.accept(a_topic(), (), "own"))  # as events of sources are
     unwritten = app.leftovers()
     app._buffered_metrics.flush()
     (message,) = app.queues.texts(Queue.DELIVERIES)
@@ -211,6 +212,7 @@ def test_what_waits_for_a_thread_or_for_storage_is_left_of_an_app() -> None:
     assert unwritten == ["counts: unwritten 3"]
     assert looks == [
         ["publish requests 1"],
+        ["publish requests 1", "counts: unwritten 3"],
         ["queue deliveries: messages in hand 1"],
         ["queue retries: messages in hand 1"],
         ["timer deadletter: job queues"],

@@ -101,7 +101,11 @@ class Chance(Protocol):
         """Return a number from 0 to below 1."""
 
     def id(self) -> str:
-        """Return a new UUID that may be guessed: no system call, the interpreter's lock is kept."""
+        """
+        Return a new UUID, which may be guessed.
+
+        It takes no system call, so the interpreter's lock is kept.
+        """
 
     def secret_id(self) -> str:
         """Return a new UUID that nobody can guess."""

@@ -47,8 +47,8 @@ class StoreTraits:
     What a store says about itself, where stores differ and what stands above them has to know.
 
     What waits longer than *hiding* is kept on the queue ``waiting``, and merged as the wake timer
-    moves it back; ``None``: messages hide for ever, and nobody merges them unless the store does as
-    it hands them out, which none has to.
+    moves it back; ``None``: messages hide for ever. Then a store may merge them as it hands them
+    out, and nothing else does.
 
     Without poison queues (*has_poison_queues*) nobody above the store ends a message of a queue
     with a trigger that fails again and again, or ends its process. The store has to: it counts how
