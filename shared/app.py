@@ -25,7 +25,6 @@ from shared.tasks import Tasks
 
 if TYPE_CHECKING:
     from shared.delivery.messages.message import ReplayStep
-    from shared.delivery.pace import Limit
     from shared.engine.caching.buffered_metrics import BufferedMetrics
     from shared.engine.caching.health_table import TableHealth
     from shared.engine.caching.resource_cache import InvalidatingStore
@@ -382,7 +381,7 @@ class App:
     def deliver(self) -> Deliver:
         from shared.engine.delivering.deliver import Deliver
 
-        endpoints = self._endpoints(self.judge)
+        endpoints = self._endpoints()
         self._at_stop += endpoints.stop, self.outbound.stop
         self._at_end.append(self.history.write_all)
         return Deliver(
@@ -790,7 +789,7 @@ class App:
         most = self.store.traits.in_hand
         return {queue: MessagesInHand(most=most) for queue in (Queue.DELIVERIES, Queue.RETRIES)}
 
-    def _endpoints(self, judge: PartJudge, limit: Limit | None = None) -> Endpoints:
+    def _endpoints(self) -> Endpoints:
         from shared.delivery.pace import Limit
         from shared.engine.delivering.budget import PUSHES, Budget
         from shared.engine.delivering.commons import Commons
@@ -802,7 +801,7 @@ class App:
             budget=Budget(pushes=min(PUSHES, self.outbound.most)),
             push=self._pushing(),
             reserve_connection=self.outbound.reserve_connection,
-            as_cached=partial(judge.as_cached, off_loop=off_loop),
+            as_cached=partial(self.judge.as_cached, off_loop=off_loop),
             clock=self._clock,
             processes=Processes(
                 rows=self.store.documents,
@@ -815,7 +814,7 @@ class App:
         )
         return Endpoints(
             commons=commons,
-            limit=limit or Limit.up_to(self._settings.endpoint_limit),
+            limit=Limit.up_to(self._settings.endpoint_limit),
             health=self.health,
             off_loop=off_loop,
             metrics=self.metrics,

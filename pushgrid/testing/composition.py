@@ -17,13 +17,11 @@ from pushgrid.testing.memory import (
     SeededChance,
     off_loop,
 )
-from shared.app import App, BackgroundWork
-from shared.delivery.pace import Limit
+from shared.app import App
 from shared.engine.delivering.budget import PUSHES
 from shared.engine.delivering.deliver import Deliver
 from shared.engine.delivering.endpoints import Endpoints
 from shared.engine.delivering.in_hand import Attempted, PushRequest, Shortage
-from shared.engine.delivering.judge import PartJudge
 from shared.engine.ports import Pusher, Queue, ReserveConnection
 from shared.settings import Settings
 from shared.watched_clock import WatchedClock
@@ -103,24 +101,13 @@ class InMemoryApp(App):
         self.metrics: Counted = Counted()
         self.requeue = replace(self.requeue, sleep=self._sleep)
 
-    def begin_background(self) -> None:
-        """Begin what the app does by itself: it goes on as time passes."""
-        for work in self.background:
-            self.loop.create_task(_go_on(work))
-
-    def new_process(self, judge: PartJudge | None = None, limit: Limit | None = None) -> Deliver:
-        """Return the delivering of a process that knows nothing yet."""
-        judge = judge or self.deliver.judge
-        endpoints = self._endpoints(judge, limit)
-        return replace(self.deliver, judge=judge, endpoints=endpoints, in_hand=self._in_hand())
-
     def work(self, text: str, queue: Queue = Queue.DELIVERIES, by: Deliver | None = None) -> None:
         """Deliver a message to the end, and finish what it leaves to be done at once."""
         self.loop.run((by or self.deliver).run(text.encode(), queue))
         self.loop.settle()
 
-    def _endpoints(self, judge: PartJudge, limit: Limit | None = None) -> Endpoints:
-        endpoints = super()._endpoints(judge, limit)
+    def _endpoints(self) -> Endpoints:
+        endpoints = super()._endpoints()
         number = next(self.store.numbers)  # in the order of their beginning
         endpoints.commons.processes.name = f"p{number}"
         return endpoints
@@ -137,10 +124,3 @@ class InMemoryApp(App):
     async def _sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
         await asyncio.sleep(seconds)
-
-
-async def _go_on(work: BackgroundWork) -> None:
-    is_done = False
-    while not is_done:
-        is_done = await off_loop(work.call)
-        await asyncio.sleep(work.period.total_seconds())

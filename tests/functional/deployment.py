@@ -19,6 +19,7 @@ from pushgrid.testing.memory import (
     request,
 )
 from shared.adapters.azure_storage.traits import AZURE_STORAGE
+from shared.app import BackgroundWork
 from shared.arm.namespace_codec import to_absent_topic
 from shared.clock import Clock, Deadline
 from shared.delivery.messages.message import MessagePart, OtherVersion, ReplayStep
@@ -26,8 +27,10 @@ from shared.delivery.messages.message_reader import decode
 from shared.delivery.pace import Limit
 from shared.engine.delivering.attempt_recorder import AttemptHistory
 from shared.engine.delivering.budget import Budget
+from shared.engine.delivering.deliver import Deliver
 from shared.engine.delivering.endpoint import Endpoint
 from shared.engine.delivering.endpoints import Endpoints
+from shared.engine.delivering.judge import PartJudge
 from shared.engine.ports import OffLoop, Pusher, Queue, StoreTraits, Table
 from shared.events.topic import Topic
 from shared.http import HttpAnswer, HttpRequest
@@ -100,6 +103,19 @@ class Directory(MemoryPort):
         return self.stored.get(key.folded)
 
 
+def begin_background(app: InMemoryApp) -> None:
+    """Begin what an app does by itself: it goes on as time passes."""
+    for work in app.background:
+        app.loop.create_task(_go_on(work))
+
+
+async def _go_on(work: BackgroundWork) -> None:
+    is_done = False
+    while not is_done:
+        is_done = await off_loop(work.call)
+        await asyncio.sleep(work.period.total_seconds())
+
+
 class Deployment(InMemoryApp):
     """Everything wired, as `shared/app.py` does it; the topic ``orders``, no subscription."""
 
@@ -128,6 +144,13 @@ class Deployment(InMemoryApp):
             self.clock.now, self.clock.monotonic, self.clock_records.record, awaits_storage=True
         )
         self.deliver = self.new_process()
+
+    def new_process(self, judge: PartJudge | None = None, limit: Limit | None = None) -> Deliver:
+        """Return the delivering of a process that knows nothing yet."""
+        self.judge = judge or self.deliver.judge
+        endpoints = self._endpoints()
+        endpoints.limit = limit or endpoints.limit
+        return replace(self.deliver, judge=self.judge, endpoints=endpoints, in_hand=self._in_hand())
 
     def push_with(self, pusher: Pusher) -> None:
         """Push with another sender."""

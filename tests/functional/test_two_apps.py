@@ -18,6 +18,7 @@ from shared.subscriptions.request_limits import AT_ONCE
 from shared.subscriptions.subscription import SubscriptionKey
 from shared.telemetry import LogLine, lines_to
 from tests.builders import a_topic, noise
+from tests.functional.deployment import begin_background
 from tests.functional.manage.arm_api import CRM, ORDERS, URL, ArmApi, header, hook
 from tests.functional.publish_requests import event, publish_request
 
@@ -99,7 +100,7 @@ def test_each_app_writes_its_own_counts_as_time_passes() -> None:
     one, two, key = two_apps(api)
     for app in (one, two):
         del app.metrics  # those of the fixture stay in memory
-        app.begin_background()
+        begin_background(app)
     publish(one, key, 1)
     publish(two, key, 2)
     publish(two, key, 3)

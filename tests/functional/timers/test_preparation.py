@@ -12,7 +12,7 @@ from shared.clock import timestamp
 from shared.engine.ports import STATE, Queue, Table
 from shared.engine.timers.preparation import first_start
 from shared.errors import StorageUnavailable
-from tests.functional.deployment import MINUTE, Deployment
+from tests.functional.deployment import MINUTE, Deployment, begin_background
 
 
 def began_at(app: Deployment) -> str:
@@ -37,7 +37,7 @@ def test_the_first_process_makes_all_queues_and_records_the_start(app: Deploymen
 
 def prepare(app: Deployment, times: int = 9) -> None:
     """Do what the app does by itself, for so many minutes."""
-    app.begin_background()
+    begin_background(app)
     app.loop.advance(times * MINUTE)
 
 
