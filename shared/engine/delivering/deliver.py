@@ -171,7 +171,7 @@ class Deliver:
         except StorageUnavailable:
             judged = self.judge.later(part)
         if not isinstance(judged, Part):
-            return judged or Settlement(part=part)
+            return judged
         settler.begin(judged)
         if judged.to_push:
             endpoint = self.endpoints.of(judged.subscription)

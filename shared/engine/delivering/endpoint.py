@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -59,7 +60,7 @@ class Endpoint:
     _requests: dict[PushRequest, None] = field(default_factory=dict)  # under way, in order
     waits: Wait | None = None  # what its line waited for when it was looked at last
     _entered: list[Part] = field(default_factory=list)  # since then
-    _ended: list[tuple[PushRequest, Result | Shortage]] = field(default_factory=list)  # likewise
+    _ended: deque[tuple[PushRequest, Result | Shortage]] = field(default_factory=deque)
     _wakes_at: float = 0.0  # seconds: when the limit a second allows the next request
     _is_probing: bool = False
     _is_ticking: bool = False
@@ -113,19 +114,19 @@ class Endpoint:
 
     def pump(self) -> int:
         """
-        Learn from each push that has ended, and begin one request at most after each.
+        Learn from a push that has ended, and begin one request at most.
 
         If more may begin, it is pumped again, after others. Returns how many were begun.
         """
-        ended, self._ended = self._ended, []
-        before = self.under_way - len(ended)
-        for each in ended:
-            self._take_end(*each)
-            self._look()
-        if not ended:
-            self._look()
+        if self._ended:
+            ended = self._ended.popleft()
+            if self._ended:
+                self.wake()  # Also if learning or looking raises.
+            self._take_end(*ended)
+        before = self.under_way
+        self._look()
         self._await()
-        if self.line and self.waits is None:
+        if self._ended or (self.line and self.waits is None):
             self.wake()
         else:
             entered, self._entered = self._entered, []
@@ -225,7 +226,7 @@ class Endpoint:
     def _take(self, now: datetime) -> PushRequest | None:
         """Take the next request; it comes back if it exceeds the rate that the endpoint allows."""
         taken = self.line.take()
-        request = PushRequest(self, [each for each, _ in taken], by_part(taken))
+        request = PushRequest([each for each, _ in taken], by_part(taken))
         self.pacing, again_at = self.pacing.ask(now)
         if again_at:
             self._report(request.by_part, over_rate(again_at))

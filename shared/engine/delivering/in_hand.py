@@ -235,13 +235,12 @@ class MessagesInHand:
 class PushRequest:
     """A request to an endpoint: its events, and whose they are."""
 
-    lane: Lane
     batch: Batch
     by_part: Sequence[tuple[Part, Batch]]
     is_probe: bool = False
     began_at: float = 0.0  # seconds of the loop's clock
     began_half_used: bool = False  # half of its endpoint's limit was in use when it began
-    ended_at: float = 0.0  # likewise
+    ended_at: float = 0.0  # seconds of the loop's clock
 
     @property
     def part(self) -> Part:

@@ -78,9 +78,9 @@ class PartJudge:
         """
         await self.terms.topics.ready(part.topic)
 
-    def from_storage(self, part: MessagePart) -> Part | Settlement | None:
+    def from_storage(self, part: MessagePart) -> Part | Settlement:
         """
-        Return what `from_cache` could not; ``None``: it is recorded.
+        Return what `from_cache` could not.
 
         Raises:
             StorageUnavailable: it is to come `later`.
@@ -139,7 +139,7 @@ class PartJudge:
         found = self._in_force(self.subscriptions.subscription(part.key), part)
         return None if isinstance(found, EndReason) else self._judged(part, found)
 
-    def _keep_unreadable(self, part: MessagePart) -> Settlement | None:
+    def _keep_unreadable(self, part: MessagePart) -> Settlement:
         """
         Keep what waits for a subscription that can't be read; record what is too old.
 
@@ -165,11 +165,9 @@ class PartJudge:
             kept=len(kept),
             recorded=len(old),
         )
-        if not kept:
-            return None
         again_at = self.clock.now() + UNREADABLE_AGAIN_IN
         waiting = replace(part, deliveries=tuple(kept), due=again_at)
-        return Settlement(part=part, follow_ups=[FollowUp(waiting, is_held=True)])
+        return Settlement(part=part, follow_ups=[FollowUp(waiting, is_held=True)] if kept else ())
 
     def _in_force(
         self, found: EventSubscription | None, part: MessagePart

@@ -40,7 +40,8 @@ class Settlement:
     part: MessagePart  # as it was received
     follow_ups: Sequence[FollowUp] = ()
     ends: Sequence[Ended] = ()
-    # As it was re-read, with which alone the ends count; ``None``: there was none.
+    # By whose terms the ends were judged, and which was re-read with the same terms (a pause may
+    # differ); only with these do they count. ``None``: there was none.
     subscription: EventSubscription | None = None
     is_whole: bool = True  # nothing of the part is open any more
 

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextvars import ContextVar
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from shared.delivery.messages.message_writer import encode_together
 from shared.delivery.pace import FIRST, Limit, Speed
 from shared.engine.delivering import endpoints as endpoints_module
 from shared.engine.delivering.budget import Budget
+from shared.engine.delivering.commons import BEGUN_A_TURN
 from shared.engine.delivering.endpoint import TICK, Endpoint
 from shared.engine.delivering.in_hand import AT_A_TURN, Part, PushRequest
 from shared.engine.delivering.judge import PartJudge
@@ -313,6 +315,52 @@ def test_a_fault_while_looking_at_one_endpoint_keeps_no_other_waiting(
     assert uncounted(app) == [0]
     assert requests(app) == [[1]]
     assert logged("endpoint.failed")
+
+
+def test_a_fault_while_looking_loses_no_end_of_a_push(
+    app: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """16 pushes end in one turn; the first look after that fails."""
+    subscribe(app, "one")
+    app.pusher.takes = SECOND
+    message = app.begin(a_part(*range(40), name="one"))
+    app.loop.advance(SECOND / 2)
+    health = type(endpoint_of(app, "one").health)
+    availability, faults = health.availability, [ValueError()]
+
+    def fail_once(self: SharedHealth, *args: Any) -> Availability:
+        if faults:
+            raise faults.pop()
+        return availability(self, *args)
+
+    monkeypatch.setattr(health, "availability", fail_once)
+    app.loop.advance(10 * SECOND)
+
+    assert message.done()
+    assert not faults
+    assert app.leftovers() == []
+
+
+def test_many_pushes_that_end_at_once_are_replaced_by_turns(app: Deployment) -> None:
+    """What begins in one turn of the loop keeps others waiting."""
+    subscribe(app, "one")
+    held = app.hold("one")
+    endpoint = endpoint_of(app, "one")
+    endpoint.limit = endpoint.limit._replace(value=64)
+    messages = [app.begin(a_part(*range(64), name="one")) for _ in range(14)]
+    app.loop.settle()
+    sent = [endpoint.under_way]
+
+    async def watch() -> None:
+        held.let_go()
+        while not all(each.done() for each in messages):
+            await asyncio.sleep(0)
+            sent.append(max(len(app.pusher.sent), 64))
+
+    app.loop.run(watch())
+
+    assert (sent[0], sent[-1]) == (64, 14 * 64)
+    assert max(after - before for before, after in pairwise(sent)) <= BEGUN_A_TURN
 
 
 def test_a_push_is_made_outside_of_the_invocation_that_began_it(app: Deployment) -> None:
