@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
@@ -184,6 +185,27 @@ def total_of(all_counts: Iterable[Counts]) -> dict[Series, Sum]:
     for counts in all_counts:
         add(total, counts)
     return total
+
+
+def text_of_counts(counts: Counts) -> str:
+    """Write counts as JSON: a list for each series."""
+    series = [[each.metric, dict(each.dimensions), *sum_] for each, sum_ in counts.items()]
+    return json.dumps(series, separators=(",", ":"))
+
+
+def counts_of_text(text: str) -> dict[Series, Sum]:
+    """
+    Read what `text_of_counts` has written; metrics that this version does not know are left out.
+
+    Raises:
+        ValueError: it is damaged.
+    """
+    known = set(Metric)
+    return {
+        Series(Metric(name), tuple(sorted(dimensions.items()))): Sum(*sum_)
+        for name, dimensions, *sum_ in json.loads(text)
+        if name in known
+    }
 
 
 def count_of(counts: Counts, *metrics: Metric) -> int:

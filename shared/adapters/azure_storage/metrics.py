@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
@@ -23,7 +22,17 @@ from shared.adapters.azure_storage.day_tables import (
 from shared.adapters.azure_storage.errors import has_code, storage_errors
 from shared.clock import Deadline
 from shared.errors import FirstFault
-from shared.metrics import CountRow, Counts, Metric, Series, Span, Sum, add, total_of
+from shared.metrics import (
+    CountRow,
+    Counts,
+    Series,
+    Span,
+    Sum,
+    add,
+    counts_of_text,
+    text_of_counts,
+    total_of,
+)
 from shared.subscriptions.subscription import SubscriptionKey
 
 if TYPE_CHECKING:
@@ -55,7 +64,7 @@ def entity_of(row: CountRow) -> dict[str, Any]:
         return {
             "PartitionKey": partition_of(row.topic, row.subscription, row.start),
             "RowKey": f"{minute_key(row.start)}|{row.instance}",
-            "Counts": text_of(row.counts),
+            "Counts": text_of_counts(row.counts),
         }
     return hours_entity(hour_key(row.start), row, row.start, row.counts, row.instance)
 
@@ -70,23 +79,7 @@ def hours_entity(
         "Topic": of.topic,
         "Subscription": of.subscription,
         "Until": until,
-        "Counts": text_of(counts),
-    }
-
-
-def text_of(counts: Counts) -> str:
-    """Write counts as JSON: a list for each series."""
-    series = [[each.metric, dict(each.dimensions), *sum_] for each, sum_ in counts.items()]
-    return json.dumps(series, separators=(",", ":"))
-
-
-def counts_of(entity: Mapping[str, Any]) -> dict[Series, Sum]:
-    """Read the counts of a row; metrics that this version does not know are left out."""
-    known = set(Metric)
-    return {
-        Series(Metric(name), tuple(sorted(dimensions.items()))): Sum(*sum_)
-        for name, dimensions, *sum_ in json.loads(entity["Counts"])
-        if name in known
+        "Counts": text_of_counts(counts),
     }
 
 
@@ -128,7 +121,10 @@ class StorageMetrics:
         while day <= until.astimezone(UTC).date():
             for row in rows_of(self._account.table(self._days.name(day)), wanted, **values):
                 digits = row["RowKey"].partition("|")[0]
-                yield datetime.strptime(digits, _MINUTE).replace(tzinfo=UTC), counts_of(row)
+                yield (
+                    datetime.strptime(digits, _MINUTE).replace(tzinfo=UTC),
+                    counts_of_text(row["Counts"]),
+                )
             day += timedelta(days=1)
 
     def hours(self, since: datetime) -> Mapping[SubscriptionKey, Counts]:
@@ -162,7 +158,7 @@ class StorageMetrics:
     def _sums(self, wanted: str = "", **values: str) -> Mapping[SubscriptionKey, Counts]:
         sums: dict[SubscriptionKey, dict[Series, Sum]] = defaultdict(dict)
         for row in self._hours(wanted, **values):
-            add(sums[_key(row)], counts_of(row))
+            add(sums[_key(row)], counts_of_text(row["Counts"]))
         return sums
 
     def _hours(self, wanted: str, **values: str) -> list[Any]:
@@ -176,7 +172,7 @@ def _replace_by_sum(table: TableClient, old: Sequence[Row], hours: Sequence[Row]
     from azure.data.tables import UpdateMode
 
     until = max(row["Until"] for row in [*old, *hours])
-    counts = total_of(counts_of(row) for row in [*old, *hours])
+    counts = total_of(counts_of_text(row["Counts"]) for row in [*old, *hours])
     entity = hours_entity(SUM, _key(hours[0]), until, counts)
     operations: list[Any] = [("delete", row) for row in hours]
     if old:

@@ -1,0 +1,1 @@
+"""Stores all of a deployment in an SQL database: SQLite."""

@@ -1,0 +1,199 @@
+"""Stores attempts, found by subscription and by event; the oldest hours go first."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+from shared.adapters.sql.database import (
+    MOST_ROWS,
+    Database,
+    Row,
+    Writing,
+    micros,
+    moment,
+    plain,
+)
+from shared.clip import clip
+from shared.clock import Deadline
+from shared.delivery.attempt_record import AttemptRecord
+from shared.delivery.outcome import DeliveryOutcome, EndpointAnswer, Outcome
+from shared.delivery.policy import EndReason, EndState
+from shared.engine.ports import ALL_ATTEMPTS, AttemptChoice
+
+MOST_BYTES = 2 * 1024**3  # of all records: about two million, with their events
+_DAY = timedelta(days=1)
+_WRITE = (
+    "INSERT INTO attempts (topic, subscription, hour, system_id, number, ends, event_id, made,"
+    " replay_of, record) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    " ON CONFLICT (topic, subscription, hour, system_id, number, ends) DO UPDATE SET"
+    " event_id = excluded.event_id, made = excluded.made, replay_of = excluded.replay_of,"
+    " record = excluded.record"
+)
+_ADD_BYTES = (
+    "INSERT INTO attempt_hours (hour, bytes) VALUES (?, ?)"
+    " ON CONFLICT (hour) DO UPDATE SET bytes = attempt_hours.bytes + excluded.bytes"
+)
+
+
+class SqlAttempts:
+    """AttemptLog and AttemptReader; records take at most *most_bytes*, but for an hour's."""
+
+    def __init__(self, database: Database, most_bytes: int = MOST_BYTES) -> None:
+        self._database = database
+        self._most_bytes = most_bytes
+
+    def write(self, records: Sequence[AttemptRecord]) -> None:
+        rows = [_row(each) for each in records]
+        if rows:
+            self._database.write(lambda writing: write_attempts(writing, rows))
+
+    def delete_before(self, day: date, deadline: Deadline) -> int:
+        """Delete also the oldest hours of what is beyond the bound of size."""
+        limit = micros(datetime(day.year, day.month, day.day, tzinfo=UTC))
+        dropped = set()
+        for hour in self._too_old(limit):
+            while not deadline.has_passed:
+                if self._database.write(lambda writing, hour=hour: _delete(writing, hour)):  # type: ignore[misc]
+                    dropped.add(moment(hour).date())
+                    break
+        return len({each for each in dropped if each < day})
+
+    def read(
+        self,
+        topic: str,
+        subscription: str,
+        since: datetime,
+        chosen: AttemptChoice = ALL_ATTEMPTS,
+    ) -> Iterator[Sequence[AttemptRecord]]:
+        wanted = "topic = ? AND subscription = ? AND hour >= ?"
+        values: list[object] = [*_names(topic, subscription), _hour(since)]
+        if chosen.event_id is not None:
+            wanted += " AND event_id = ?"
+            values.append(plain(clip(chosen.event_id)))
+        if chosen.since is not None:
+            wanted += " AND made >= ?"
+            values.append(micros(chosen.since))
+        if chosen.replay_of is not None:
+            wanted += " AND replay_of = ?"
+            values.append(plain(chosen.replay_of))
+        until = 2**62
+        while True:
+            (last,) = self._rows(
+                f"SELECT MAX(hour) FROM attempts WHERE {wanted} AND hour < ?", *values, until
+            )[0]
+            if last is None:
+                return
+            day = moment(last).replace(hour=0)
+            found = self._rows(
+                f"SELECT record FROM attempts WHERE {wanted} AND hour >= ? AND hour < ?"
+                " ORDER BY hour, system_id, number, ends",
+                *(*values, micros(day), micros(day + _DAY)),
+            )
+            if found:
+                yield [_record(text) for (text,) in found]
+            until = micros(day)
+
+    def _rows(self, statement: str, *values: object) -> list[Row]:
+        return self._database.read(lambda reading: reading.rows(statement, *values))
+
+    def _too_old(self, limit: int) -> list[int]:
+        """Return the hours before *limit*, and the oldest of what is too much, in order."""
+        left = self._most_bytes
+        old = []
+        for hour, size in self._rows("SELECT hour, bytes FROM attempt_hours ORDER BY hour DESC"):
+            left -= size
+            if hour < limit or left < 0:
+                old.append(hour)
+        return sorted(old)
+
+
+def write_attempts(writing: Writing, rows: Sequence[Row]) -> None:
+    """Store rows of attempts, replacing those of the same attempt."""
+    writing.run_all(_WRITE, rows)
+    sizes: Counter[int] = Counter()
+    for row in rows:
+        sizes[row[2]] += sum(len(each) for each in row if isinstance(each, str))
+    writing.run_all(_ADD_BYTES, sizes.items())
+
+
+def _delete(writing: Writing, hour: int) -> bool:
+    """Delete some records of an hour; tell whether none is left."""
+    columns = "topic, subscription, hour, system_id, number, ends"
+    deleted = writing.run(
+        f"DELETE FROM attempts WHERE ({columns}) IN"
+        f" (SELECT {columns} FROM attempts WHERE hour = ? LIMIT ?)",
+        *(hour, MOST_ROWS),
+    )
+    if deleted < MOST_ROWS:
+        writing.run("DELETE FROM attempt_hours WHERE hour = ?", hour)
+    return deleted < MOST_ROWS
+
+
+def _row(record: AttemptRecord) -> Row:
+    record = record.clipped
+    return (
+        *_names(record.topic, record.subscription),
+        _hour(record.published_at),
+        plain(record.system_id),
+        record.number,
+        int(record.outcome is None),
+        None if record.event_id is None else plain(record.event_id),
+        micros(record.at),
+        None if record.replay_of is None else plain(record.replay_of),
+        json.dumps(_document(record), separators=(",", ":")),
+    )
+
+
+def _names(topic: str, subscription: str) -> tuple[str, str]:
+    return plain(topic.lower()), plain(subscription.lower())
+
+
+def _hour(at: datetime) -> int:
+    return micros(at.astimezone(UTC).replace(minute=0, second=0, microsecond=0))
+
+
+_TIMES = ("published_at", "at", "next_at", "blob_due_at")
+_OTHERS = (
+    *("topic", "subscription", "system_id", "event_id", "number", "state", "reason", "why"),
+    *("trace_id", "replay_of", "event_type", "subject", "event"),
+)
+
+
+def _document(record: AttemptRecord) -> dict[str, Any]:
+    """Write what is known of an attempt."""
+    written = {name: getattr(record, name) for name in _OTHERS}
+    for name in _TIMES:
+        at = getattr(record, name)
+        written[name] = None if at is None else micros(at)
+    if outcome := record.outcome:
+        written["outcome"] = [outcome.outcome, outcome.status, outcome.seconds, outcome.detail]
+        if answer := outcome.answer:
+            headers = dict(answer.headers)
+            written["answer"] = [answer.of, headers, answer.body, answer.is_truncated]
+    return {name: value for name, value in written.items() if value not in (None, "")}
+
+
+def _record(text: str) -> AttemptRecord:
+    known: dict[str, Any] = {"event_id": None, "outcome": None} | json.loads(text)
+    for name in _TIMES:
+        if name in known:
+            known[name] = moment(known[name])
+    answer = known.pop("answer", None)
+    if known["outcome"]:
+        outcome, status, seconds, detail = known["outcome"]
+        known["outcome"] = DeliveryOutcome(
+            outcome=Outcome(outcome),
+            status=status,
+            seconds=seconds,
+            detail=detail,
+            answer=EndpointAnswer(*answer) if answer else None,
+        )
+    if "state" in known:
+        known["state"] = EndState(known["state"])
+    if "reason" in known:
+        known["reason"] = EndReason(known["reason"])
+    return AttemptRecord(**known)

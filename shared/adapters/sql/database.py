@@ -1,0 +1,108 @@
+"""
+Declares what the parts of the store need of a database.
+
+Statements are written for SQLite and PostgreSQL: parameters are ``?``, times are microseconds
+since 1970, and texts that others choose are written by `plain`, since PostgreSQL takes neither
+U+0000 nor a lone surrogate.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Any, Protocol, TypeVar
+
+T = TypeVar("T")
+Row = tuple[Any, ...]
+
+MOST_ROWS = 1000  # that one statement changes: others wait for it
+_EPOCH, _MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
+
+
+def _ignore(_: object) -> None:
+    pass
+
+
+class Reading(Protocol):
+    """A transaction that reads."""
+
+    def rows(self, statement: str, *parameters: object) -> list[Row]:
+        """Run *statement* and return its rows."""
+
+
+class Writing(Reading, Protocol):
+    """A transaction that writes."""
+
+    def run(self, statement: str, *parameters: object) -> int:
+        """Run *statement* and return how many rows it has changed."""
+
+    def run_all(self, statement: str, parameters: Iterable[Row]) -> None:
+        """Run *statement* with each of *parameters*."""
+
+
+Write = Callable[[Writing], T]
+
+
+class Database(Protocol):
+    """
+    Runs transactions.
+
+    A *write* gets a transaction that others share. It may be called again if one of these fails,
+    so it changes nothing but the database. An error that it raises is its caller's alone, and
+    what it has written is undone.
+    """
+
+    def write(self, write: Write[T], *, grows: bool = False) -> T:
+        """
+        Return what *write* returns, once it is stored for good.
+
+        What *grows* the database is refused while too little space is free.
+
+        Raises:
+            StorageUnavailable: it may or may not be stored.
+        """
+
+    async def write_on_loop(
+        self, write: Write[T], *, grows: bool = False, then: Callable[[T | None], object] = _ignore
+    ) -> T:
+        """
+        Do as `write`, on the event loop.
+
+        *then* is called there with what *write* returned, or ``None`` if it is not stored, though
+        the caller be cancelled.
+        """
+
+    def read(self, read: Callable[[Reading], T]) -> T:
+        """
+        Return what *read* returns; it sees one moment, and is short.
+
+        Raises:
+            StorageUnavailable: the database can't be read.
+        """
+
+    async def read_on_loop(self, read: Callable[[Reading], T]) -> T:
+        """Do as `read`, on the event loop."""
+
+
+def micros(moment: datetime) -> int:
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+def moment(value: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=value)
+
+
+def plain(text: str) -> str:
+    """Return *text* in ASCII: each text in one way only, so that it can be compared."""
+    return json.dumps(text)[1:-1]
+
+
+def text_of_plain(text: str) -> str:
+    """Return what `plain` was given."""
+    return str(json.loads(f'"{text}"'))
+
+
+def marks(count: int) -> str:
+    """Return the parameters of a list of *count* values."""
+    return ", ".join("?" * count)

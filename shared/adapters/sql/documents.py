@@ -1,0 +1,126 @@
+"""Stores ARM documents, a row each, as JSON in ASCII."""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+from shared.adapters.sql.database import Database, Reading, Row, Writing
+from shared.engine.ports import PROCESSES, STATE, Document, Resource, Table
+from shared.errors import Conflict, InvalidDocument
+
+_DOCUMENT_CHARACTERS = 500_000  # as on Azure Storage: documents can be moved there
+_KEY = re.compile(r"[^/\\#?\x00-\x1f\x7f-\x9f\ud800-\udfff]{1,500}")  # likewise
+_COLUMNS = "name, etag, document"
+_CATALOGUE = (Table.TOPICS, Table.EVENT_SUBSCRIPTIONS)
+_NO_CATALOGUE = (STATE, PROCESSES)  # partitions
+
+
+class SqlDocuments:
+    """ResourceStore. Each change of topics and subscriptions is a new version of the catalogue."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def get(self, table: Table, partition: str, name: str) -> Resource | None:
+        if not _are_keys(partition, name):
+            return None
+        return self._database.read(lambda reading: _find(reading, table, partition, name))
+
+    def put(
+        self, table: Table, partition: str, name: str, document: Document, etag: str | None
+    ) -> Resource:
+        if not _are_keys(partition, name):
+            raise ValueError(f"'{partition}' and '{name}' can't be keys of a table")
+        text = json.dumps(document, separators=(",", ":"))  # in ASCII: lone surrogates survive
+        if len(text) > _DOCUMENT_CHARACTERS:
+            raise InvalidDocument(f"The document is larger than {_DOCUMENT_CHARACTERS} characters.")
+        key = table.value, partition.lower(), name.lower()
+        row = key[2], uuid.uuid4().hex, text
+
+        def write(writing: Writing) -> Resource:
+            there = _find(writing, table, partition, name)
+            if (there.etag if there else None) != etag:
+                if there and there.document == json.loads(text):
+                    return there
+                raise Conflict
+            writing.run(
+                "INSERT INTO documents (kind, partition, name, etag, document)"
+                " VALUES (?, ?, ?, ?, ?) ON CONFLICT (kind, partition, name)"
+                " DO UPDATE SET etag = excluded.etag, document = excluded.document",
+                *(*key, *row[1:]),
+            )
+            _note_change(writing, table, partition)
+            return _resource(row)
+
+        return self._database.write(write)
+
+    def delete(self, table: Table, partition: str, name: str, etag: str | None = None) -> bool:
+        if not _are_keys(partition, name):
+            return False
+
+        def write(writing: Writing) -> bool:
+            deleted = writing.run(
+                "DELETE FROM documents WHERE kind = ? AND partition = ? AND name = ?"
+                f"{' AND etag = ?' if etag else ''}",
+                *(table.value, partition.lower(), name.lower(), *([etag] if etag else [])),
+            )
+            if deleted:
+                _note_change(writing, table, partition)
+            return bool(deleted)
+
+        return self._database.write(write)
+
+    def list(self, table: Table, partition: str) -> Sequence[Resource]:
+        if not _are_keys(partition):
+            return []
+        return self._list("kind = ? AND partition = ?", table.value, partition.lower())
+
+    def list_all(self, table: Table) -> Sequence[Resource]:
+        return self._list("kind = ?", table.value)
+
+    @property
+    def catalogue_version(self) -> int:
+        """A number that rises with each change of topics and subscriptions."""
+        wanted = "SELECT value FROM state WHERE name = 'catalogue'"
+        return int(self._database.read(lambda reading: reading.rows(wanted)[0][0]))
+
+    def _list(self, wanted: str, *values: str) -> Sequence[Resource]:
+        statement = f"SELECT {_COLUMNS} FROM documents WHERE {wanted} ORDER BY partition, name"
+        found = self._database.read(lambda reading: reading.rows(statement, *values))
+        return [_resource(row) for row in found]
+
+
+def _find(reading: Reading, table: Table, partition: str, name: str) -> Resource | None:
+    rows = reading.rows(
+        f"SELECT {_COLUMNS} FROM documents WHERE kind = ? AND partition = ? AND name = ?",
+        *(table.value, partition.lower(), name.lower()),
+    )
+    return _resource(rows[0]) if rows else None
+
+
+def _note_change(writing: Writing, table: Table, partition: str) -> None:
+    if table in _CATALOGUE and partition.lower() not in _NO_CATALOGUE:
+        writing.run("UPDATE state SET value = value + 1 WHERE name = 'catalogue'")
+
+
+def _are_keys(*texts: str) -> bool:
+    """Tell whether *texts* are legal keys; others name no row, so the database is not asked."""
+    return all(_KEY.fullmatch(text) for text in texts)
+
+
+def _resource(row: Row) -> Resource:
+    """Return the document of a row, or why it has none."""
+    name, etag, text = row
+    document: Any = {}
+    fault = ""
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        fault = f"the row holds no JSON document: {error}"
+    if not isinstance(document, dict):
+        document, fault = {}, f"the row holds {type(document).__name__} instead of an object"
+    return Resource(name=name, document=document, etag=etag, fault=fault)

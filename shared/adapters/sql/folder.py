@@ -1,0 +1,110 @@
+"""The folder of a store: one server has it, and nobody else reads it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from pathlib import Path
+
+from shared.errors import InvalidSettings
+
+DATABASE = "pushgrid.db"
+BACKUPS = "backups"
+_LOCK = "lock"
+_FOLDER_MODE, _FILE_MODE = 0o700, 0o600
+
+
+class StoreRefused(InvalidSettings):
+    """The store can't be used as it is; the message says what to do."""
+
+
+class Folder:
+    """
+    A folder that this process has for itself until `release`; it is made if it is missing.
+
+    Raises:
+        StoreRefused: another server has it, or it can't be used.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.database = path / DATABASE
+        try:
+            path.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+            self._be_private()
+            self._lock = self._locked()
+        except OSError as error:
+            raise StoreRefused(
+                f"The folder '{path}' can't be used: {error.strerror}. Name a folder that belongs "
+                "to the server's user, and is writable."
+            ) from error
+        try:
+            self._make_private(self.database)
+        except OSError as error:
+            self.release()
+            raise StoreRefused(
+                f"'{self.database}' can't be used: {error.strerror}. Let it belong to the "
+                "server's user."
+            ) from error
+
+    def release(self) -> None:
+        """Let another server have the folder."""
+        os.close(self._lock)
+
+    @property
+    def free_bytes(self) -> int:
+        """What the file system has left for this user."""
+        return shutil.disk_usage(self.path).free
+
+    def backup_path(self, name: str) -> Path:
+        """Return where a copy of the database may be written: no file is there."""
+        folder = self.path / BACKUPS
+        folder.mkdir(mode=_FOLDER_MODE, exist_ok=True)
+        numbers = range(len(list(folder.iterdir())) + 1)
+        paths = (folder / f"{name}{f'-{number}' if number else ''}.db" for number in numbers)
+        return next(path for path in paths if not path.exists())
+
+    def sync(self, path: Path) -> None:
+        """Make a new file safe: its content, and that it is there."""
+        for each in (path, path.parent, self.path):
+            descriptor = os.open(each, os.O_RDONLY)
+            try:
+                # macOS: a plain sync leaves data in the drive's cache.
+                fcntl.fcntl(descriptor, getattr(fcntl, "F_FULLFSYNC", fcntl.F_GETFD))
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+    def _be_private(self) -> None:
+        found = self.path.stat()
+        if found.st_uid != os.geteuid():
+            raise StoreRefused(
+                f"The folder '{self.path}' belongs to another user. Name one that belongs to the "
+                "server's user, or run the server as that user."
+            )
+        if found.st_mode & 0o077:
+            self.path.chmod(_FOLDER_MODE)
+
+    def _locked(self) -> int:
+        """Return the descriptor of the lock, which ends with the process."""
+        descriptor = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _FILE_MODE)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            holder = os.pread(descriptor, 20, 0).decode("ascii", "replace").strip()
+            os.close(descriptor)
+            raise StoreRefused(
+                f"Another server (process {holder or 'unknown'}) has the folder '{self.path}'. "
+                "Stop it, or name another folder: a folder has one server."
+            ) from error
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        return descriptor
+
+    @staticmethod
+    def _make_private(path: Path) -> None:
+        """Make the file before SQLite does: those beside it get its permissions."""
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _FILE_MODE))
+        if path.stat().st_mode & 0o077:
+            path.chmod(_FILE_MODE)

@@ -1,0 +1,151 @@
+"""The rows of a message: its own, and those that say what waits in it."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import NamedTuple
+
+from shared.adapters.sql.database import Row, Writing, micros, plain
+from shared.clock import Clock
+from shared.delivery.messages.message_reader import Outline, outline_of
+from shared.engine.ports import Queue, Receipt
+from shared.errors import Unstorable
+
+MAX_BYTES = 64 * 1024
+_LONGEST = timedelta(days=7)
+_NO_WAIT = timedelta()
+_NUMBERS_OF_A_RUN = 2**40  # of messages
+_INSERT = (
+    "INSERT INTO messages (id, queue, due, stored, run, receipt, receives, deaths, counts, body)"
+    " VALUES (?, ?, ?, ?, ?, 0, 0, 0, ?, ?)"
+)
+_INSERT_PART = (
+    "INSERT INTO parts (message, topic, subscription, deliveries, oldest, given_up)"
+    " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (message, topic, subscription)"
+    " DO UPDATE SET deliveries = parts.deliveries + excluded.deliveries"
+)
+_INSERT_PAYLOAD = "INSERT INTO message_payloads (message, payload) VALUES (?, ?)"
+FREE = "id = ? AND queue = ? AND receipt = ? AND run = 0"  # a message by what `key_of` returns
+
+
+class NewMessage(NamedTuple):
+    """A message that is to be stored."""
+
+    number: int
+    text: str
+    body: bytes
+    outline: Outline
+    due: int
+    stored: int
+
+
+class NewMessages:
+    """Numbers the messages of one run of the server, and checks their texts."""
+
+    def __init__(self, run: int, clock: Clock) -> None:
+        self._numbers = itertools.count(run * _NUMBERS_OF_A_RUN)
+        self._clock = clock
+
+    def make(self, text: str, visible_in: timedelta) -> NewMessage:
+        """
+        Return a message with a number that no other has.
+
+        Raises:
+            Unstorable: it is too large, or no text that can be stored.
+        """
+        try:
+            body = text.encode()
+        except UnicodeEncodeError as error:
+            raise Unstorable from error
+        if len(body) > MAX_BYTES:
+            raise Unstorable
+        now = self._clock.now()
+        due = micros(now + max(_NO_WAIT, min(visible_in, _LONGEST)))
+        return NewMessage(next(self._numbers), text, body, outline_of(text), due, micros(now))
+
+
+def insert(writing: Writing, queue: Queue, message: NewMessage, run: int = 0) -> None:
+    """
+    Store a message that *run* has in hand; 0: nobody has.
+
+    One in hand mostly is gone soon: what waits in it stands in its own row.
+    """
+    parts = _parts_of(message.outline)
+    in_row = json.dumps(parts) if run and parts else None
+    writing.run(
+        _INSERT,
+        *(message.number, queue.value, message.due, message.stored, run, in_row, message.body),
+    )
+    if in_row is None:
+        _insert_parts(writing, message.number, parts)
+    _insert_payloads(writing, message)
+
+
+def replace(writing: Writing, key: Row, message: NewMessage) -> bool:
+    """Replace a message that nobody has received meanwhile; tell whether that is so."""
+    replaced = writing.run(
+        f"UPDATE messages SET due = ?, receipt = receipt + 1, body = ? WHERE {FREE}",
+        *(message.due, message.body, *key),
+    )
+    if replaced:
+        number = int(key[0])
+        delete_rows(writing, number)
+        _insert_parts(writing, number, _parts_of(message.outline))
+        _insert_payloads(writing, message._replace(number=number))
+    return bool(replaced)
+
+
+def delete(writing: Writing, key: Row) -> bool:
+    """Delete a message that nobody has received meanwhile; tell whether that is so."""
+    deleted = writing.run(f"DELETE FROM messages WHERE {FREE}", *key)
+    if deleted:
+        delete_rows(writing, key[0])
+    return bool(deleted)
+
+
+def delete_rows(writing: Writing, number: int) -> None:
+    """Delete what says what waits in a message."""
+    writing.run("DELETE FROM parts WHERE message = ?", number)
+    writing.run("DELETE FROM message_payloads WHERE message = ?", number)
+
+
+def put_down(writing: Writing, number: int) -> None:
+    """Give a message that nobody has in hand any more its rows of parts."""
+    for (counts,) in writing.rows("SELECT counts FROM messages WHERE id = ?", number):
+        if counts is not None:
+            _insert_parts(writing, number, json.loads(counts))
+            writing.run("UPDATE messages SET counts = NULL WHERE id = ?", number)
+
+
+def key_of(queue: Queue, receipt: Receipt) -> Row | None:
+    """Return what identifies a message in the table; ``None``: such a receipt is not ours."""
+    try:
+        return int(receipt.message_id), queue.value, int(receipt.pop_receipt)
+    except ValueError:
+        return None
+
+
+def _parts_of(outline: Outline) -> Sequence[Sequence[str | int]]:
+    """Return rows of `parts` without the message; names in lower case."""
+    return [
+        (
+            plain(each.topic.lower()),
+            plain(each.subscription.lower()),
+            each.events,
+            micros(each.oldest),
+            int(outline.is_dead_letter),
+        )
+        for each in outline.parts
+    ]
+
+
+def _insert_parts(writing: Writing, number: int, parts: Sequence[Sequence[str | int]]) -> None:
+    writing.run_all(_INSERT_PART, [(number, *part) for part in parts])
+
+
+def _insert_payloads(writing: Writing, message: NewMessage) -> None:
+    names = message.outline.payloads
+    writing.run_all(_INSERT_PAYLOAD, [(message.number, name) for name in names])

@@ -1,0 +1,127 @@
+"""
+The schema, as the numbered steps that lead to it.
+
+Each step names the oldest schema whose programs may use the database after it: a program writes
+what the one before reads, until none of those is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from shared import VERSION
+
+
+class Migration(NamedTuple):
+    """A step, and who may use the database after it."""
+
+    number: int
+    oldest: int  # the number of the last step that a program must know
+    program: str  # the version that brought the step with that number
+    script: str
+
+    @property
+    def statements(self) -> list[str]:
+        """The statements, without comments."""
+        code = "\n".join(line for line in self.script.split("\n") if not line.startswith("--"))
+        return [each.strip() for each in code.split(";") if each.strip()]
+
+
+#: How each database writes types and tables. What is compared is compared by code points.
+_DIALECTS: Mapping[str, Mapping[str, str]] = {
+    "sqlite": {
+        "number": "INTEGER",
+        "text": "TEXT",
+        "bytes": "BLOB",
+        "table": "STRICT",
+        "small": "STRICT, WITHOUT ROWID",
+    },
+}
+
+_SCRIPT_1 = """
+-- A row a value: the number of this start, the latest time seen, the version of the catalogue.
+CREATE TABLE state (name {text} PRIMARY KEY, value {number} NOT NULL) {small};
+INSERT INTO state (name, value) VALUES ('run', 0), ('seen', 0), ('catalogue', 0);
+
+CREATE TABLE migrations (
+  number {number} PRIMARY KEY, oldest {number} NOT NULL, program {text} NOT NULL
+) {table};
+
+CREATE TABLE documents (
+  kind {text} NOT NULL, partition {text} NOT NULL, name {text} NOT NULL, etag {text} NOT NULL,
+  document {text} NOT NULL, PRIMARY KEY (kind, partition, name)
+) {table};
+
+-- run: the start that has it in hand; 0: none has. counts: of a message that is delivered at once,
+-- what `parts` has of all others.
+CREATE TABLE messages (
+  id {number} PRIMARY KEY, queue {text} NOT NULL, due {number} NOT NULL, stored {number} NOT NULL,
+  run {number} NOT NULL, receipt {number} NOT NULL, receives {number} NOT NULL,
+  deaths {number} NOT NULL, counts {text}, body {bytes} NOT NULL
+) {table};
+CREATE INDEX messages_due ON messages (queue, due) WHERE run = 0;
+CREATE INDEX messages_run ON messages (run) WHERE run > 0;
+
+-- given_up: 1 for what waits for its dead-letter blob.
+CREATE TABLE parts (
+  message {number} NOT NULL, topic {text} NOT NULL, subscription {text} NOT NULL,
+  deliveries {number} NOT NULL, oldest {number} NOT NULL, given_up {number} NOT NULL,
+  PRIMARY KEY (message, topic, subscription)
+) {small};
+
+CREATE TABLE message_payloads (
+  message {number} NOT NULL, payload {text} NOT NULL, PRIMARY KEY (message, payload)
+) {small};
+CREATE INDEX message_payloads_payload ON message_payloads (payload);
+
+CREATE TABLE payloads (
+  name {text} PRIMARY KEY, expires {number} NOT NULL, body {bytes} NOT NULL
+) {table};
+CREATE INDEX payloads_expires ON payloads (expires);
+
+CREATE TABLE blobs (
+  container {text} NOT NULL, path {text} NOT NULL, written {number} NOT NULL, etag {text} NOT NULL,
+  size {number} NOT NULL, summary {text}, body {bytes} NOT NULL, PRIMARY KEY (container, path)
+) {table};
+CREATE INDEX blobs_written ON blobs (written);
+
+-- hour: of publishing. ends: 1 for an end that follows the last attempt.
+CREATE TABLE attempts (
+  topic {text} NOT NULL, subscription {text} NOT NULL, hour {number} NOT NULL,
+  system_id {text} NOT NULL, number {number} NOT NULL, ends {number} NOT NULL, event_id {text},
+  made {number} NOT NULL, replay_of {text}, record {text} NOT NULL,
+  PRIMARY KEY (topic, subscription, hour, system_id, number, ends)
+) {small};
+CREATE INDEX attempts_event ON attempts (event_id, topic, subscription)
+  WHERE event_id IS NOT NULL;
+CREATE INDEX attempts_hour ON attempts (hour);
+-- bytes: at least what the records of an hour take.
+CREATE TABLE attempt_hours (hour {number} PRIMARY KEY, bytes {number} NOT NULL) {table};
+
+-- span: minute, hour, or sum: of all hours up to its start.
+CREATE TABLE counts (
+  span {text} NOT NULL, topic {text} NOT NULL, subscription {text} NOT NULL,
+  start {number} NOT NULL, instance {text} NOT NULL, counts {text} NOT NULL,
+  PRIMARY KEY (span, topic, subscription, start, instance)
+) {small};
+CREATE INDEX counts_start ON counts (span, start);
+"""
+_STEPS = (Migration(1, 1, VERSION, _SCRIPT_1),)
+LATEST = _STEPS[-1].number
+
+
+def migrations(dialect: str) -> Sequence[Migration]:
+    """Return all steps in order, in the words of a database: `sqlite`."""
+    words = _DIALECTS[dialect]
+    return [each._replace(script=each.script.format(**words)) for each in _STEPS]
+
+
+def refusal(database: Path, oldest: int, program: str) -> str:
+    """Say why this program can't use a database, and what to do."""
+    return (
+        f"'{database}' was last used by a newer Pushgrid, and its schema can't be used by this one "
+        f"({VERSION}): it takes Pushgrid {program} or newer (schema {oldest}). Install that, or "
+        f"restore a copy from '{database.parent / 'backups'}', which lacks what came after it."
+    )

@@ -1,0 +1,107 @@
+"""Gives messages to timers, which hide what they receive, and tells what waits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import NamedTuple
+
+from shared.adapters.sql.database import Database, Reading, micros, moment, text_of_plain
+from shared.adapters.sql.messages import FREE, delete, key_of
+from shared.clock import Clock
+from shared.engine.ports import Backlog, Peeked, Queue, Receipt, Received
+from shared.subscriptions.subscription import SubscriptionKey
+
+RECEIVE_AT_MOST = 32
+
+
+class Waiting(NamedTuple):
+    """The events that wait for a subscription, and when the oldest of them was published."""
+
+    events: int
+    oldest: int  # microseconds since 1970
+
+
+class SqlQueues:
+    """
+    Receiver and QueueWatch. The queues are always there.
+
+    What a run has in hand (`SqlLeases`) is no timer's.
+    """
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+
+    def receive(self, queue: Queue, hidden_for: timedelta) -> Sequence[Received]:
+        now = micros(self._clock.now())
+        hidden_until = now + max(hidden_for, timedelta(seconds=1)) // timedelta(microseconds=1)
+        rows = self._database.write(
+            lambda writing: writing.rows(
+                "UPDATE messages SET due = ?, receipt = receipt + 1, receives = receives + 1"
+                " WHERE id IN (SELECT id FROM messages WHERE run = 0 AND queue = ? AND due <= ?"
+                " ORDER BY due, id LIMIT ?) RETURNING id, receipt, receives, body",
+                *(hidden_until, queue.value, now, RECEIVE_AT_MOST),
+            )
+        )
+        return [
+            Received(text=body.decode(), receipt=Receipt(str(number), str(receipt)), count=receives)
+            for number, receipt, receives, body in sorted(rows)
+        ]
+
+    def delete(self, queue: Queue, message: Received) -> None:
+        if key := key_of(queue, message.receipt):
+            self._database.write(lambda writing: delete(writing, key))
+
+    def hide(self, queue: Queue, message: Received, visible_in: timedelta) -> None:
+        if key := key_of(queue, message.receipt):
+            due = micros(self._clock.now() + visible_in)
+            self._database.write(
+                lambda writing: writing.run(
+                    f"UPDATE messages SET due = ?, receipt = receipt + 1 WHERE {FREE}", due, *key
+                )
+            )
+
+    def peek(self, queue: Queue) -> Backlog | None:
+        now = micros(self._clock.now())
+
+        def read(reading: Reading) -> Backlog:
+            name = queue.value
+            free, in_hand = (
+                reading.rows(f"SELECT COUNT(*) FROM messages WHERE {of} AND queue = ?", name)[0][0]
+                for of in ("run = 0", "run > 0")
+            )
+            visible = reading.rows(
+                "SELECT body, stored FROM messages WHERE run = 0 AND queue = ? AND due <= ?"
+                " ORDER BY due, id LIMIT ?",
+                *(name, now, RECEIVE_AT_MOST),
+            )
+            peeked = [Peeked(body.decode(), moment(stored)) for body, stored in visible]
+            return Backlog(free + in_hand, peeked)
+
+        return self._database.read(read)
+
+    def make(self, queue: Queue) -> None:
+        """Do nothing: it is there."""
+
+    def waiting(self, *, given_up: bool = False) -> dict[SubscriptionKey, Waiting]:
+        """
+        Return what waits for each subscription, exactly; names are in lower case.
+
+        *given_up*: what waits for its dead-letter blob instead.
+        """
+        rows = self._database.read(
+            lambda reading: reading.rows(
+                "SELECT topic, subscription, SUM(deliveries), MIN(oldest) FROM ("
+                "SELECT topic, subscription, deliveries, oldest FROM parts WHERE given_up = ?"
+                " UNION ALL SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3"
+                " FROM messages, json_each(counts)"
+                " WHERE run > 0 AND counts IS NOT NULL AND value ->> 4 = ?"
+                ") AS found GROUP BY topic, subscription",
+                *(int(given_up), int(given_up)),
+            )
+        )
+        return {
+            SubscriptionKey(text_of_plain(topic), text_of_plain(name)): Waiting(*counted)
+            for topic, name, *counted in rows
+        }

@@ -1,0 +1,111 @@
+"""Puts messages; what is due now is in this process's hand when it is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+
+from shared.adapters.sql.database import Database, Writing, moment
+from shared.adapters.sql.leases import SqlLeases
+from shared.adapters.sql.messages import (
+    NewMessage,
+    NewMessages,
+    delete,
+    insert,
+    key_of,
+    replace,
+)
+from shared.engine.ports import Lease, PutResult, Queue, Receipt
+from shared.errors import StorageUnavailable, Unstorable
+
+_NO_WAIT = timedelta()
+
+
+class SqlSender:
+    """Sender."""
+
+    def __init__(self, database: Database, new: NewMessages, leases: SqlLeases) -> None:
+        self._database = database
+        self._new = new
+        self._leases = leases
+
+    async def put(self, queue: Queue, text: str, visible_in: timedelta = timedelta()) -> Receipt:
+        (result,) = await self.put_all(queue, [text], visible_in)
+        if isinstance(result, StorageUnavailable):
+            raise result
+        return result
+
+    async def put_all(
+        self, queue: Queue, texts: Sequence[str], visible_in: timedelta = timedelta()
+    ) -> Sequence[PutResult]:
+        messages: list[NewMessage | Unstorable] = []
+        for text in texts:
+            try:
+                messages.append(self._new.make(text, visible_in))
+            except Unstorable as error:
+                messages.append(error)
+        legal = [each for each in messages if isinstance(each, NewMessage)]
+        faults: Mapping[int, StorageUnavailable] = {}
+        if legal:
+            try:
+                faults = await self._store(queue, legal, is_due=visible_in <= _NO_WAIT)
+            except StorageUnavailable as error:
+                faults = {each.number: error for each in legal}
+        return [
+            each
+            if isinstance(each, Unstorable)
+            else faults.get(each.number) or Receipt(str(each.number), "0")
+            for each in messages
+        ]
+
+    async def _store(
+        self, queue: Queue, messages: Sequence[NewMessage], *, is_due: bool
+    ) -> Mapping[int, StorageUnavailable]:
+        """Store messages in one transaction; return the faults of those that are refused."""
+        room = self._leases.reserve(queue, len(messages)) if is_due else 0
+        run = self._leases.run
+
+        def write(writing: Writing) -> Mapping[int, StorageUnavailable]:
+            faults = {}
+            for place, each in enumerate(messages):
+                try:
+                    insert(writing, queue, each, run if place < room else 0)
+                except StorageUnavailable as fault:
+                    faults[each.number] = fault
+            return faults
+
+        def then(faults: Mapping[int, StorageUnavailable] | None) -> None:
+            stored = [each for each in messages if faults is not None and each.number not in faults]
+            born = [each for each in messages[:room] if each in stored]
+            self._leases.born(queue, [_lease(queue, each) for each in born], room)
+            if len(stored) > len(born):
+                self._leases.is_due_later(queue, moment(stored[-1].due))
+
+        grows = queue is Queue.DELIVERIES
+        return await self._database.write_on_loop(write, grows=grows, then=then)
+
+    async def take_back(self, queue: Queue, receipt: Receipt) -> bool:
+        if (key := key_of(queue, receipt)) is None:
+            return False
+        return await self._database.write_on_loop(lambda writing: delete(writing, key))
+
+    async def replace(
+        self, queue: Queue, receipt: Receipt, text: str, visible_in: timedelta
+    ) -> Receipt | None:
+        if (key := key_of(queue, receipt)) is None:
+            return None
+        message = self._new.make(text, visible_in)
+        if not await self._database.write_on_loop(lambda writing: replace(writing, key, message)):
+            return None
+        self._leases.is_due_later(queue, moment(message.due))
+        return receipt._replace(pop_receipt=str(key[2] + 1))
+
+
+def _lease(queue: Queue, message: NewMessage) -> Lease:
+    return Lease(
+        message=message.number,
+        queue=queue,
+        text=message.text,
+        due=moment(message.due),
+        has_rows=bool(message.outline.payloads),
+    )

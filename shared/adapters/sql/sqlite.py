@@ -1,0 +1,464 @@
+"""
+SQLite: one connection writes and checkpoints, in WAL mode; a commit returns when it is synced.
+
+A failed sync leaves nobody knowing what is on the disk (Rebello et al., ATC 2020), so after a
+failure, and at every start, a truncating checkpoint and a check come before the next commit: what
+a power failure leaves has to be what was answered. If they fail, the store is dead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from queue import Empty, LifoQueue
+from time import monotonic
+from typing import Any, NamedTuple, TypeVar
+
+import apsw
+
+from shared import telemetry
+from shared.adapters.sql.database import Reading, Row, Write, micros, moment
+from shared.adapters.sql.folder import Folder, StoreRefused
+from shared.adapters.sql.group_writer import Broken, GroupWriter
+from shared.adapters.sql.migrations import LATEST, Migration, migrations, refusal
+from shared.clock import Clock
+from shared.engine.ports import OffLoop
+from shared.errors import StorageUnavailable, Unstorable
+
+T = TypeVar("T")
+LOW_WATER = 256 * 1024 * 1024  # free bytes: below, the database does not grow
+_APPLICATION = 0x50475244  # "PGRD", in the file's header
+_CHECKPOINT_PAGES = 1000  # of the WAL: 4 MB
+_LONGEST_WAL = 16_000  # pages: from then on a checkpoint waits for readers
+_SPARE_PAGES = 2_000  # that are kept for what comes
+_BUSY_MS = 5_000
+_READERS = 8  # that are kept open
+_SEEN_EVERY = timedelta(minutes=1)
+_FREE_EVERY = 1.0  # seconds between looks at the free space
+
+#: Faults of a row or a statement, which SQLite undoes by itself; any other is the connection's.
+_REFUSALS = (
+    apsw.ConstraintError,
+    apsw.MismatchError,
+    apsw.RangeError,
+    apsw.BindingsError,
+    apsw.SQLError,
+)
+
+
+class Sizes(NamedTuple):
+    """Bytes of the database: all of it, what of that is free, and its WAL."""
+
+    database: int
+    free: int
+    wal: int
+
+
+class SqliteConnection:
+    """
+    `GroupConnection` on the file of *folder*, opened by *vfs*; *clock* tells what time is seen.
+
+    Raises:
+        StoreRefused: the file can't be used.
+    """
+
+    def __init__(self, folder: Folder, clock: Clock, vfs: str | None = None) -> None:
+        self._folder = folder
+        self._clock = clock
+        self._pages = 0  # of the WAL
+        self._is_suspect = False
+        self._seen: datetime | None = None  # until `begin_run` knows
+        self.dead = ""  # why, once it is
+        self.died: Callable[[str], object] = lambda _: None
+        self.commits, self.commit_seconds = 0, 0.0
+        with _refused(folder):
+            self._file = _open(folder, vfs)
+            self._prepare()
+            self.make_safe()
+
+    # ── What a start does ──
+
+    def _prepare(self) -> None:
+        if self._file.readonly("main"):
+            raise StoreRefused(
+                f"'{self._folder.database}' is read-only. Let the server's user write to it."
+            )
+        found = self._value("PRAGMA application_id")
+        if found != _APPLICATION:
+            if found or self.rows("SELECT name FROM sqlite_schema LIMIT 1"):
+                raise StoreRefused(
+                    f"'{self._folder.database}' is a database of another program. Name another "
+                    "folder."
+                )
+            # Before the first table, so that what is deleted can be given back.
+            self.run("PRAGMA auto_vacuum = INCREMENTAL")
+            self.run(f"PRAGMA application_id = {_APPLICATION}")
+        if (mode := self._value("PRAGMA journal_mode = WAL")) != "wal":
+            raise StoreRefused(
+                f"The file system of '{self._folder.path}' does not support SQLite's WAL mode "
+                f"(it is '{mode}'). Name a folder on a local disk."
+            )
+        for pragma in (
+            "synchronous = FULL",
+            "fullfsync = ON",  # macOS: a plain sync leaves data in the drive's cache
+            "checkpoint_fullfsync = ON",
+            "wal_autocheckpoint = 0",  # only `tidy` and `make_safe` do it
+            "foreign_keys = ON",
+            "trusted_schema = OFF",
+            "temp_store = MEMORY",
+        ):
+            self.run(f"PRAGMA {pragma}")
+        self._file.set_wal_hook(self._appended)
+
+    def make_safe(self) -> None:
+        """
+        Write the whole WAL into the database, sync it, and check the database.
+
+        Raises:
+            Broken: it can't be done.
+        """
+        busy, _, _ = self.rows("PRAGMA wal_checkpoint(TRUNCATE)")[0]
+        if busy:
+            raise Broken("another program uses the database") from apsw.BusyError()
+        self._pages = 0
+        if faults := [text for (text,) in self.rows("PRAGMA quick_check(3)") if text != "ok"]:
+            raise Broken(f"the database is damaged: {'; '.join(faults)}")
+
+    def migrate(self) -> None:
+        """
+        Bring the schema up to date, after a copy of the file; keep one that is newer.
+
+        Raises:
+            StoreRefused: it is of a program that this one is too old for.
+        """
+        with _refused(self._folder):
+            schema, oldest, program = self._schema()
+            if oldest > LATEST:
+                raise StoreRefused(refusal(self._folder.database, oldest, program))
+            todo = [each for each in migrations("sqlite") if each.number > schema]
+            if todo and schema:
+                copy = self.back_up(f"schema-{schema}")
+                telemetry.info("store.migrating", schema=schema, to=todo[-1].number, copy=str(copy))
+            for each in todo:
+                self._migrate(each)
+
+    def _schema(self) -> Row:
+        if not self.rows("SELECT 1 FROM sqlite_schema WHERE name = 'migrations'"):
+            return 0, 0, ""
+        return self.rows(
+            "SELECT number, oldest, program FROM migrations ORDER BY number DESC LIMIT 1"
+        )[0]
+
+    def _migrate(self, each: Migration) -> None:
+        self.begin()
+        try:
+            for statement in each.statements:
+                self.run(statement)
+            self.run(
+                "INSERT INTO migrations (number, oldest, program) VALUES (?, ?, ?)",
+                *(each.number, each.oldest, each.program),
+            )
+            self.commit()
+        except BaseException:
+            self.rollback()
+            raise
+
+    def back_up(self, name: str) -> Any:
+        """Write a copy of the database into the folder of backups, and return its path."""
+        path = self._folder.backup_path(name)
+        path.touch(mode=0o600)
+        self.run("VACUUM INTO ?", str(path))
+        self._folder.sync(path)
+        return path
+
+    def begin_run(self) -> tuple[int, datetime]:
+        """Count a start; return its number, and the latest time that an earlier one has seen."""
+        with _refused(self._folder):
+            self.begin()
+            self.run("UPDATE state SET value = value + 1 WHERE name = 'run'")
+            run = self._value("SELECT value FROM state WHERE name = 'run'")
+            seen = moment(self._value("SELECT value FROM state WHERE name = 'seen'"))
+            self._seen = seen
+            self.commit()
+            return run, seen
+
+    # ── GroupConnection ──
+
+    @property
+    def changes(self) -> int:
+        return self._file.total_changes()
+
+    def rows(self, statement: str, *parameters: object) -> list[Row]:
+        try:
+            return self._file.execute(statement, parameters).fetchall()
+        except apsw.TooBigError as error:
+            raise Unstorable from error
+        except _REFUSALS as error:
+            raise StorageUnavailable(_said(error)) from error
+        except apsw.Error as error:
+            # Nothing was written where another program has the lock.
+            self._is_suspect = self._is_suspect or not isinstance(error, apsw.BusyError)
+            raise Broken(_said(error)) from error
+
+    def run(self, statement: str, *parameters: object) -> int:
+        self.rows(statement, *parameters)
+        return self._file.changes()
+
+    def run_all(self, statement: str, parameters: Iterable[Row]) -> None:
+        for each in parameters:
+            self.rows(statement, *each)
+
+    def begin(self) -> None:
+        if self.dead:
+            raise Broken(self.dead)
+        if self._is_suspect:
+            self._recover()
+        self.rows("BEGIN IMMEDIATE")
+
+    def commit(self) -> None:
+        self._see()
+        began = monotonic()
+        self.rows("COMMIT")
+        self.commits += 1
+        self.commit_seconds += monotonic() - began
+
+    def rollback(self) -> None:
+        if self._file.in_transaction:
+            try:
+                self._file.execute("ROLLBACK")
+            except apsw.Error as error:
+                telemetry.error("storage.failed", error=type(error).__name__, detail="ROLLBACK")
+
+    def savepoint(self) -> None:
+        self.rows("SAVEPOINT write")
+
+    def release(self) -> None:
+        self.rows("RELEASE write")
+
+    def undo(self) -> None:
+        self.rows("ROLLBACK TO write")
+        self.rows("RELEASE write")
+
+    def tidy(self) -> None:
+        """Empty a WAL that has become long, and give back pages that nothing needs."""
+        if self._pages < _CHECKPOINT_PAGES or self._is_suspect:
+            return
+        kind = "PASSIVE" if self._pages < _LONGEST_WAL else "TRUNCATE"
+        try:
+            _, pages, written = self.rows(f"PRAGMA wal_checkpoint({kind})")[0]
+            if pages == written:
+                self._pages = 0
+            if self._value("PRAGMA freelist_count") > 2 * _SPARE_PAGES:
+                self.rows(f"PRAGMA incremental_vacuum({_SPARE_PAGES})")
+        except Broken as error:
+            telemetry.error("storage.failed", error="checkpoint", detail=str(error))
+
+    def close(self) -> None:
+        """Leave a database without a WAL, if that is possible."""
+        try:
+            self._file.close()
+        except apsw.Error as error:
+            telemetry.error("storage.failed", error=type(error).__name__, detail="close")
+
+    # ── Parts of the above ──
+
+    def _appended(self, _: apsw.Connection, __: str, pages: int) -> int:
+        self._pages = pages
+        return apsw.SQLITE_OK
+
+    def _recover(self) -> None:
+        try:
+            self.make_safe()
+        except Broken as error:
+            if not isinstance(error.__cause__, (apsw.FullError, apsw.BusyError)):
+                self.dead = f"the store can't be made safe after a failure: {error}"
+                telemetry.error("storage.dead", detail=self.dead)
+                self.died(self.dead)
+            raise
+        self._is_suspect = False
+
+    def _see(self) -> None:
+        """Store the time now and then, with what is stored anyway."""
+        now = self._clock.now()
+        if self._seen and now - self._seen >= _SEEN_EVERY:
+            self._seen = now
+            self.run("UPDATE state SET value = ? WHERE name = 'seen'", micros(now))
+
+    def _value(self, statement: str) -> Any:
+        return self.rows(statement)[0][0]
+
+
+def _ignore(_: object) -> None:
+    pass
+
+
+class SqliteDatabase:
+    """
+    Database on SQLite, in *folder*, which is its own until `close`.
+
+    The event loop reads *off_loop*. *died* is called once the store is dead, from its thread: the server has to end.
+
+    Raises:
+        StoreRefused: it can't be used; the message says what to do.
+    """
+
+    def __init__(  # noqa: PLR0913 - this is all, and most by its name
+        self,
+        folder: Folder,
+        clock: Clock,
+        off_loop: OffLoop,
+        *,
+        vfs: str | None = None,
+        low_water: int = LOW_WATER,
+        died: Callable[[str], object] = _ignore,
+    ) -> None:
+        self._folder = folder
+        self._off_loop = off_loop
+        self._vfs = vfs
+        self._low_water = low_water
+        self._looked_at, self._is_low = -_FREE_EVERY, False
+        self._readers: LifoQueue[_Reader] = LifoQueue()
+        self._connection = SqliteConnection(folder, clock, vfs)
+        self._connection.migrate()
+        self.run, self.seen = self._connection.begin_run()
+        self._connection.died = died
+        self._writer = GroupWriter(self._connection)
+
+    def write(self, write: Write[T], *, grows: bool = False) -> T:
+        self._check_space(grows=grows)
+        return self._writer.write(write)
+
+    async def write_on_loop(
+        self, write: Write[T], *, grows: bool = False, then: Callable[[T | None], object] = _ignore
+    ) -> T:
+        try:
+            self._check_space(grows=grows)
+            result = self._writer.write_on_loop(write, then)
+        except StorageUnavailable:
+            then(None)
+            raise
+        return await result
+
+    async def read_on_loop(self, read: Callable[[Reading], T]) -> T:
+        return await self._off_loop(lambda: self.read(read))
+
+    def read(self, read: Callable[[Reading], T]) -> T:
+        reader = self._reader()
+        try:
+            with reader.transaction():
+                return read(reader)
+        except apsw.Error as error:
+            telemetry.error("storage.failed", error=type(error).__name__, detail=str(error))
+            raise StorageUnavailable from error
+        finally:
+            if self._readers.qsize() < _READERS:
+                self._readers.put(reader)
+            else:
+                reader.close()
+
+    @property
+    def dead(self) -> str:
+        """Why nothing is stored any more; empty while it is."""
+        return self._connection.dead
+
+    @property
+    def sizes(self) -> Sizes:
+        def read(reading: Reading) -> Sizes:
+            size, pages, free = (
+                reading.rows(f"PRAGMA {name}")[0][0]
+                for name in ("page_size", "page_count", "freelist_count")
+            )
+            wal = self._folder.database.with_name(f"{self._folder.database.name}-wal")
+            return Sizes(size * pages, size * free, wal.stat().st_size if wal.exists() else 0)
+
+        return self.read(read)
+
+    @property
+    def commit_time(self) -> tuple[int, float]:
+        """How many commits there were, and how many seconds they took, their syncs included."""
+        return self._connection.commits, self._connection.commit_seconds
+
+    def close(self) -> None:
+        """Store what was asked for, and let another server have the folder."""
+        while not self._readers.empty():
+            self._readers.get_nowait().close()
+        self._writer.close()
+        self._folder.release()
+
+    def _reader(self) -> _Reader:
+        try:
+            return self._readers.get_nowait()
+        except Empty:
+            try:
+                return _Reader(self._folder, self._vfs)
+            except apsw.Error as error:
+                raise StorageUnavailable from error
+
+    def _check_space(self, *, grows: bool) -> None:
+        if not grows:
+            return
+        if monotonic() - self._looked_at >= _FREE_EVERY:
+            self._looked_at = monotonic()
+            was_low, self._is_low = self._is_low, self._folder.free_bytes < self._low_water
+            if self._is_low and not was_low:
+                telemetry.error("storage.full", folder=str(self._folder.path))
+        if self._is_low:
+            raise StorageUnavailable(
+                "The disk is almost full: nothing new is accepted, what is stored is delivered."
+            )
+
+
+class _Reader:
+    """A connection that reads: it never writes, nor checkpoints."""
+
+    def __init__(self, folder: Folder, vfs: str | None) -> None:
+        self._file = _open(folder, vfs)
+        for pragma in ("query_only = ON", "wal_autocheckpoint = 0", "trusted_schema = OFF"):
+            self._file.execute(f"PRAGMA {pragma}").fetchall()
+        self.close = self._file.close
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        self._file.execute("BEGIN")
+        try:
+            yield
+        finally:
+            self._file.execute("ROLLBACK")
+
+    def rows(self, statement: str, *parameters: object) -> list[Row]:
+        return self._file.execute(statement, parameters).fetchall()
+
+
+def _open(folder: Folder, vfs: str | None) -> apsw.Connection:
+    opened = apsw.Connection(str(folder.database), apsw.SQLITE_OPEN_READWRITE, vfs)
+    opened.set_busy_timeout(_BUSY_MS)
+    return opened
+
+
+@contextmanager
+def _refused(folder: Folder) -> Iterator[None]:
+    """Say of what fails at a start what to do."""
+    try:
+        yield
+    except (apsw.Error, Broken, StorageUnavailable) as error:
+        cause = error.__cause__ or error
+        raise StoreRefused(_sentence(folder, cause, str(error))) from error
+
+
+def _sentence(folder: Folder, cause: BaseException, said: str) -> str:
+    where = f"'{folder.database}'"
+    match cause:
+        case apsw.NotADBError():
+            return f"{where} is no SQLite database. Name another folder, or restore a backup."
+        case apsw.BusyError() | apsw.LockedError():
+            return f"{where} is locked by another program. Stop that program."
+        case apsw.FullError():
+            return f"The disk of {where} is full. Make room on it."
+        case apsw.ReadOnlyError() | apsw.CantOpenError() | apsw.PermissionsError():
+            return f"{where} can't be written. Let it belong to the server's user."
+    return f"{where} can't be used: {said}. Check the disk, or restore a backup."
+
+
+def _said(error: apsw.Error) -> str:
+    return f"{type(error).__name__}: {error}"

@@ -1,0 +1,81 @@
+"""All that a deployment stores, in an SQL database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+
+from shared.adapters.sql.attempts import MOST_BYTES, SqlAttempts
+from shared.adapters.sql.counts import SqlCounts
+from shared.adapters.sql.dead_letters import SqlDeadLetters
+from shared.adapters.sql.documents import SqlDocuments
+from shared.adapters.sql.folder import Folder
+from shared.adapters.sql.leases import SqlLeases
+from shared.adapters.sql.messages import NewMessages
+from shared.adapters.sql.payloads import SqlPayloads
+from shared.adapters.sql.queues import SqlQueues
+from shared.adapters.sql.sender import SqlSender
+from shared.adapters.sql.sqlite import LOW_WATER, SqliteDatabase
+from shared.clock import Clock
+from shared.engine.ports import DeadLetters, Threads
+
+ACCOUNT = "pushgrid"
+_READ_THREADS = 2  # for readings of the event loop
+
+
+class SqlStore:
+    """
+    Store in SQLite, in a folder that is this process's until `close`.
+
+    *account* is the name of the storage account for which it stands, *blob_url* begins the
+    addresses of its blobs; *other_accounts* has the dead letters of others. *died* is called, from
+    another thread, when nothing can be stored any more: the process has to end.
+
+    Raises:
+        StoreRefused: the folder can't be used; the message says what to do.
+    """
+
+    def __init__(  # noqa: PLR0913 - this is all, and each by its name
+        self,
+        folder: Path,
+        *,
+        clock: Clock,
+        threads: Threads,
+        account: str = ACCOUNT,
+        blob_url: str = "",
+        other_accounts: DeadLetters | None = None,
+        attempt_bytes: int = MOST_BYTES,
+        low_water: int = LOW_WATER,
+        died: Callable[[str], object] = lambda _: None,
+        vfs: str | None = None,
+    ) -> None:
+        database = SqliteDatabase(
+            Folder(folder),
+            clock,
+            threads.pool("store", _READ_THREADS),
+            vfs=vfs,
+            low_water=low_water,
+            died=died,
+        )
+        self.account = account
+        self.database = database
+        self.documents = SqlDocuments(database)
+        self.queues = SqlQueues(database, clock)
+        self.leases = SqlLeases(database, database.run, clock)
+        self.sender = SqlSender(database, NewMessages(database.run, clock), self.leases)
+        self.payloads = SqlPayloads(database)
+        self.dead_letters = SqlDeadLetters(
+            database, clock, account, url=blob_url, others=other_accounts
+        )
+        self.attempts = SqlAttempts(database, attempt_bytes)
+        self.counts = SqlCounts(database)
+
+    @property
+    def seen(self) -> datetime:
+        """The latest time that an earlier process has seen: the clock was right then."""
+        return self.database.seen
+
+    def close(self) -> None:
+        """Store what was asked for, and let another process have the folder."""
+        self.database.close()
