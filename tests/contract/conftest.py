@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import uuid
 from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
 from time import monotonic
 
 import pytest
@@ -15,6 +17,7 @@ from pushgrid.testing.memory import FakeClock, MemoryStore
 from shared.adapters.azure_storage.clients import StorageClients
 from shared.adapters.azure_storage.connection_setting import Service, connections_beside
 from shared.adapters.azure_storage.store import AzureStore
+from shared.adapters.sql.store import SqlStore
 from shared.engine.ports import Store
 from shared.settings.storage_settings import deadletter_accounts, storage_setting
 from shared.wiring.outbound import storage_pusher
@@ -23,6 +26,7 @@ from tests.senders import THREADS
 from tests.without_loop import at_once
 
 OTHER = "archive1"
+NO_ACCOUNT = ("memory", "sqlite")
 
 
 @pytest.fixture(scope="session")
@@ -31,9 +35,9 @@ def secured_storage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secure
         yield storage
 
 
-@pytest.fixture(params=["memory", "azurite", "identity"])
+@pytest.fixture(params=["memory", "sqlite", "azurite", "identity"])
 def kind(request: pytest.FixtureRequest) -> str:
-    """Name what a test runs on: a fake, Azurite by key, or Azurite by identity over TLS."""
+    """Name what a test runs on: a fake, SQLite, Azurite by key, or by identity over TLS."""
     return str(request.param)
 
 
@@ -41,8 +45,8 @@ def kind(request: pytest.FixtureRequest) -> str:
 def account(
     kind: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[StorageClients | None]:
-    """Give an account with names of its own, which are deleted afterwards; ``None``: memory."""
-    if kind == "memory":
+    """Give an account with names of its own, which are deleted afterwards; ``None``: no Azurite."""
+    if kind in NO_ACCOUNT:
         yield None
         return
     if kind == "azurite":
@@ -65,8 +69,14 @@ def clock() -> FakeClock:
 
 
 @pytest.fixture
-def stored(account: StorageClients | None, clock: FakeClock) -> Iterator[Store]:
+def stored(
+    kind: str, account: StorageClients | None, clock: FakeClock, tmp_path: Path
+) -> Iterator[Store]:
     """Give an empty store, of the kind that a test runs on."""
+    if kind == "sqlite":
+        with closing(SqlStore(tmp_path / "data", clock=clock, threads=THREADS)) as sql:
+            yield sql
+        return
     if account is None:
         yield MemoryStore(clock, at_once)
         return
@@ -93,7 +103,7 @@ def other_secured_azurite(secured_storage: SecuredStorage) -> Iterator[Azurite]:
 def other_account(
     kind: str, account: StorageClients | None, request: pytest.FixtureRequest
 ) -> Iterator[StorageClients | None]:
-    """Give the account `OTHER` as an operator names it for dead letters; ``None``: memory."""
+    """Give the account `OTHER` as an operator names it for dead letters; ``None``: no Azurite."""
     if account is None:
         yield None
         return

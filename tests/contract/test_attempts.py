@@ -1,4 +1,4 @@
-"""AttemptLog: tables by day, in memory and on Azurite."""
+"""AttemptLog: by day, on each store."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from tests.builders import NEVER, TRACE, a_record, an_outcome
 HOUR = timedelta(hours=1)
 DAY = timedelta(days=1)
 on_storage = pytest.mark.parametrize("kind", ["azurite", "identity"])
+in_tables = pytest.mark.parametrize("kind", ["sqlite", "azurite", "identity"])
 
 
 class ReadableLog(AttemptLog, Protocol):
@@ -152,7 +153,7 @@ def test_one_event_can_be_asked_for(log: ReadableLog) -> None:
     assert [each.event_id for each in read(log, chosen=AttemptChoice(odd))] == [odd]
 
 
-@on_storage
+@in_tables
 def test_names_that_no_key_may_have_are_kept_all_the_same(log: ReadableLog) -> None:
     for number, name in enumerate(["ns/orders", "ns\\orders", "ns_2f_orders", "a#b?c", "ü|%"]):
         record = a_record(topic=name, number=number)
@@ -175,7 +176,7 @@ def test_long_texts_are_clipped_and_the_event_is_found_all_the_same(log: Readabl
     assert read(log, chosen=AttemptChoice("e" * 511)) == []
 
 
-@on_storage
+@in_tables
 def test_more_than_a_transaction_can_hold_is_written(log: ReadableLog) -> None:
     """A hundred rows and 4 MiB are its limits: here every text is at its longest."""
     longest = "\U0001f600" * 5000  # twelve bytes each, as JSON of ASCII

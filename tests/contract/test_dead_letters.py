@@ -1,4 +1,4 @@
-"""DeadLetterStore and DeadLetterReader: in memory and on two Azurites."""
+"""DeadLetterStore and DeadLetterReader: in memory, in SQLite and on two Azurites."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from azure.storage.blob import ContentSettings
 from pushgrid.testing.memory import MemoryDeadLetters
 from shared.adapters.azure_storage.blobs import StorageDeadLetters
 from shared.adapters.azure_storage.clients import POISON, StorageClients
+from shared.adapters.sql.dead_letters import SqlDeadLetters
+from shared.adapters.sql.store import SqlStore
 from shared.deadletter.blob_summary import BlobSummary
 from shared.deadletter.reader import UnreadableBlob
-from shared.engine.ports import DeadLetterReader, DeadLetterStore, NoContainer
+from shared.engine.ports import DeadLetterReader, DeadLetterStore, NoContainer, Store
 from shared.errors import StorageUnavailable
 from shared.events.notices import WrittenBlob
 from shared.subscriptions.subscription import DeadLetterDestination
@@ -47,15 +49,20 @@ def subject(
     request: pytest.FixtureRequest,
     account: StorageClients | None,
     other_account: StorageClients | None,
+    stored: Store,
 ) -> Subject:
     """Give a destination in the app's own account, or in another that the operator names."""
     is_own = request.param == "own"
     if account is None or other_account is None:
         memory = MemoryDeadLetters()
         memory.missing.update({MISSING, "Bad_Name", "x"})
+        destination = DeadLetterDestination(container="dead", account="" if is_own else "archive1")
+        if isinstance(stored, SqlStore):
+            stored.dead_letters._others = memory
+            return _in_sql(stored.dead_letters, destination)
         return Subject(
             memory,
-            DeadLetterDestination(container="dead", account="" if is_own else "archive1"),
+            destination,
             lambda there, path: memory.blobs[there.container, path],
             lambda path: memory.poison[path],
         )
@@ -73,13 +80,30 @@ def subject(
     )
 
 
+def _in_sql(sql: SqlDeadLetters, destination: DeadLetterDestination) -> Subject:
+    """Give the blobs in an SQL database; those of other accounts are in memory."""
+
+    def read(container: str, path: str, account: str = "") -> bytes:
+        there = DeadLetterDestination(container=container, account=account)
+        return sql.read(there, path, 1000) or b""
+
+    return Subject(
+        sql,
+        destination,
+        lambda there, path: read(there.container, path, there.account),
+        lambda path: read("poison", path),
+    )
+
+
 def test_a_dead_letter_is_stored_as_it_is(subject: Subject) -> None:
     assert subject.write(b'[{"id":"\xc3\xbc"}]')
     assert subject.stored(subject.destination, PATH) == b'[{"id":"\xc3\xbc"}]'
 
 
 @pytest.mark.parametrize("container", [MISSING, "Bad_Name", "x"])
-def test_a_missing_container_is_said(subject: Subject, container: str) -> None:
+def test_a_missing_container_is_said(subject: Subject, container: str, kind: str) -> None:
+    if kind == "sqlite" and not subject.destination.account:
+        pytest.skip("the store's own containers exist once they are named")
     missing = replace(subject.destination, container=container)
 
     assert not subject.store.write(missing, PATH, b"[]")
@@ -202,6 +226,14 @@ def test_the_app_s_own_account_may_be_named(account: StorageClients) -> None:
     named = DeadLetterDestination(container=container.container_name, account=account.account_name)
 
     assert StorageDeadLetters(account).write(named, PATH, b"[]")
+
+
+@pytest.mark.parametrize("kind", ["sqlite"])
+def test_a_container_of_the_store_exists_once_it_is_named(stored: Store) -> None:
+    here = DeadLetterDestination(container="new-one")
+
+    assert stored.dead_letters.list(here, "a/") == ([], [])
+    assert stored.dead_letters.write(here, PATH, b"[]")
 
 
 @on_storage

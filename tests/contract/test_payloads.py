@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 import pytest
 
-from pushgrid.testing.memory import START, FakeClock, MemoryPayloads
+from pushgrid.testing.memory import START, FakeClock
 from shared.adapters.azure_storage import blobs
 from shared.adapters.azure_storage.blobs import StoragePayloads
 from shared.adapters.azure_storage.clients import PAYLOADS, StorageClients
 from shared.adapters.threads import SystemThreads
 from shared.clock import Deadline
-from shared.engine.ports import PayloadStore
+from shared.engine.ports import PayloadStore, Store
 from shared.errors import StorageUnavailable
 from tests.builders import NEVER
 
@@ -33,11 +33,10 @@ class Subject(NamedTuple):
 
 
 @pytest.fixture
-def subject(account: StorageClients | None) -> Subject:
+def subject(account: StorageClients | None, stored: Store, clock: FakeClock) -> Subject:
     """Give a store without its container."""
-    clock = FakeClock()
     if account is None:
-        return Subject(MemoryPayloads(clock), clock)
+        return Subject(stored.payloads, clock)
     # Without a memory of what was read: a test wants to see what is stored.
     return Subject(StoragePayloads(account, SystemThreads(), remembered_bytes=0), clock)
 

@@ -113,7 +113,7 @@ class SqlDeadLetters:
         if not self._is_own(destination):
             return self._elsewhere(destination).read(destination, path, most)
         found = self._rows("substr(body, 1, ?)", destination.container, path, most)
-        return bytes(found[0][0]) if found else None
+        return bytes(found[0][0] or b"") if found else None  # of nothing, SQLite makes NULL
 
     def write_poison(self, path: str, body: bytes) -> None:
         self._write(POISON, path, body)
