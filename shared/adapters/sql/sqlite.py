@@ -9,7 +9,7 @@ a power failure leaves has to be what was answered. If they fail, the store is d
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import datetime, timedelta
 from queue import Empty, LifoQueue
 from time import monotonic
@@ -66,6 +66,7 @@ class SqliteConnection:
     def __init__(self, folder: Folder, clock: Clock, vfs: str | None = None) -> None:
         self._folder = folder
         self._clock = clock
+        self._vfs = vfs
         self._pages = 0  # of the WAL
         self._is_suspect = False
         self._seen: datetime | None = None  # until `begin_run` knows
@@ -122,8 +123,16 @@ class SqliteConnection:
         if busy:
             raise Broken("another program uses the database") from apsw.BusyError()
         self._pages = 0
-        if faults := [text for (text,) in self.rows("PRAGMA quick_check(3)") if text != "ok"]:
+        if faults := self._faults():
             raise Broken(f"the database is damaged: {'; '.join(faults)}")
+
+    def _faults(self) -> list[str]:
+        """Check what is in the file: a connection of its own has nothing in memory."""
+        try:
+            with closing(_open(self._folder, self._vfs)) as fresh:
+                return [text for (text,) in fresh.execute("PRAGMA quick_check(3)") if text != "ok"]
+        except apsw.Error as error:
+            raise Broken(_said(error)) from error
 
     def migrate(self) -> None:
         """

@@ -1,0 +1,45 @@
+"""Databases for the tests of the SQL store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from shared.adapters.sql.database import Writing
+from shared.adapters.sql.folder import Folder
+from shared.adapters.sql.sqlite import SqliteDatabase
+from shared.clock import SystemClock
+from tests.without_loop import at_once
+
+
+@contextmanager
+def opened(folder: Path, **options: Any) -> Iterator[SqliteDatabase]:
+    """Open the database of a folder, and close it afterwards."""
+    clock = options.pop("clock", None) or SystemClock()
+    database = SqliteDatabase(Folder(folder), clock, at_once, **options)
+    try:
+        yield database
+    finally:
+        database.close()
+
+
+def restored(folder: Path, images: Mapping[str, bytes]) -> Path:
+    """Write the files of a database into a new folder."""
+    folder.mkdir(mode=0o700)
+    for name, image in images.items():
+        (folder / name).write_bytes(image)
+    return folder
+
+
+def add(writing: Writing, name: str, size: int = 1) -> None:
+    """Store a row that is found by `names`."""
+    statement = "INSERT INTO payloads (name, expires, body) VALUES (?, 0, ?)"
+    writing.run(statement, name, bytes(size))
+
+
+def names(database: SqliteDatabase) -> set[str]:
+    return {
+        name for (name,) in database.read(lambda reading: reading.rows("SELECT name FROM payloads"))
+    }

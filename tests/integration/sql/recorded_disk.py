@@ -1,0 +1,112 @@
+"""
+A disk that is recorded: what a power failure would leave of it, and syncs that fail.
+
+SQLite writes real files, which are what the system's cache holds. On the disk is only what was
+synced since it was written; after a failed sync nobody writes the pages again (Linux marks them
+clean).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from threading import RLock
+
+import apsw
+
+DATABASE, WAL = "pushgrid.db", "pushgrid.db-wal"
+
+
+class RecordedDisk(apsw.VFS):
+    """A VFS under *name*; *fails* tells of each sync, by the name of its file, whether it fails."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.fails: Callable[[str], bool] = lambda _: False
+        self.before_sync: Callable[[str], object] = lambda _: None
+        self.synced = 0  # syncs that succeeded
+        self._lock = RLock()
+        self._on_disk: defaultdict[str, bytearray] = defaultdict(bytearray)
+        self._pending: defaultdict[str, list[tuple[int, bytes] | int]] = defaultdict(list)
+        super().__init__(name, "")
+
+    def xOpen(  # noqa: N802 - SQLite's name
+        self, name: str | apsw.URIFilename | None, flags: list[int]
+    ) -> apsw.VFSFile:
+        return _RecordedFile(self, name, flags)
+
+    def xDelete(self, filename: str, syncdir: bool) -> None:  # noqa: N802, FBT001
+        super().xDelete(filename, syncdir)
+        with self._lock:
+            self._on_disk.pop(Path(filename).name, None)
+            self._pending.pop(Path(filename).name, None)
+
+    def written(self, file: str, change: tuple[int, bytes] | int) -> None:
+        """Note that bytes were written at an offset, or that the file was cut."""
+        with self._lock:
+            self._pending[file].append(change)
+
+    def sync(self, file: str) -> None:
+        self.before_sync(file)
+        with self._lock:
+            pending = self._pending.pop(file, [])
+            if self.fails(file):
+                raise apsw.IOError("the sync fails")
+            _apply(self._on_disk[file], pending)
+            self.synced += 1
+
+    def after_power_failure(self, *, torn: int = 0) -> dict[str, bytes]:
+        """
+        Return what is on the disk, by the name of the file.
+
+        *torn*: of what was not synced so many of the first bytes as well, and nothing after them.
+        """
+        images = {}
+        with self._lock:
+            for file in {*self._on_disk, *self._pending}:
+                images[file] = bytearray(self._on_disk[file])
+                _apply(images[file], list(_first(self._pending[file], torn)))
+        return {file: bytes(image) for file, image in images.items()}
+
+
+class _RecordedFile(apsw.VFSFile):
+    def __init__(
+        self, disk: RecordedDisk, name: str | apsw.URIFilename | None, flags: list[int]
+    ) -> None:
+        path = name.filename() if isinstance(name, apsw.URIFilename) else name or ""
+        self._disk, self._file = disk, Path(path).name
+        super().__init__("", name, flags)
+
+    def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802
+        super().xWrite(data, offset)
+        self._disk.written(self._file, (offset, bytes(data)))
+
+    def xTruncate(self, newsize: int) -> None:  # noqa: N802
+        super().xTruncate(newsize)
+        self._disk.written(self._file, newsize)
+
+    def xSync(self, flags: int) -> None:  # noqa: N802
+        self._disk.sync(self._file)
+        super().xSync(flags)
+
+
+def _apply(image: bytearray, changes: list[tuple[int, bytes] | int]) -> None:
+    for change in changes:
+        if isinstance(change, int):
+            del image[change:]
+            continue
+        offset, data = change
+        image.extend(bytes(max(0, offset + len(data) - len(image))))
+        image[offset : offset + len(data)] = data
+
+
+def _first(changes: list[tuple[int, bytes] | int], size: int) -> Iterator[tuple[int, bytes] | int]:
+    for change in changes:
+        if size <= 0:
+            return
+        if isinstance(change, int):
+            yield change
+        else:
+            yield change[0], change[1][:size]
+            size -= len(change[1])

@@ -1,0 +1,236 @@
+"""Who may use the folder of a store, and what is said to those who may not."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from pushgrid.testing.memory import START, FakeClock
+from shared.adapters.sql import migrations
+from shared.adapters.sql.folder import StoreRefused
+from shared.adapters.sql.migrations import Migration
+from tests.integration.sql.databases import add, names, opened
+
+ROOT = Path(__file__).parents[3]
+NOBODY = 65534
+_HOLD = """
+import sys
+from tests.integration.sql.databases import opened
+with opened(__import__("pathlib").Path(sys.argv[1])):
+    print("ready", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "data"
+
+
+def started(folder: Path, program: str = _HOLD) -> subprocess.Popen[str]:
+    """Start a program in a process of its own; return once it is ready."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, str(folder)],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+def test_a_folder_has_one_server_until_that_ends(folder: Path) -> None:
+    with started(folder) as first:
+        with pytest.raises(StoreRefused, match=f"process {first.pid}.*Stop it, or name another"):
+            with opened(folder):
+                pass
+        first.send_signal(signal.SIGKILL)
+        first.wait()
+
+    with opened(folder) as database:
+        assert database.run == 2
+
+
+def test_nobody_else_reads_it(folder: Path) -> None:
+    before = os.umask(0)
+    try:
+        with opened(folder) as database:
+            database.write(lambda writing: add(writing, "one"))
+            modes = {each.name: stat.S_IMODE(each.stat().st_mode) for each in folder.iterdir()}
+    finally:
+        os.umask(before)
+
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert set(modes) == {"lock", "pushgrid.db", "pushgrid.db-shm", "pushgrid.db-wal"}
+    assert set(modes.values()) == {0o600}
+
+
+def test_a_folder_that_others_could_read_is_closed_to_them(folder: Path) -> None:
+    folder.mkdir(mode=0o755)
+    (folder / "pushgrid.db").touch(mode=0o644)
+
+    with opened(folder):
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+        assert stat.S_IMODE((folder / "pushgrid.db").stat().st_mode) == 0o600
+
+
+def test_a_folder_of_somebody_else_is_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder.mkdir()
+    monkeypatch.setattr(os, "geteuid", lambda: folder.stat().st_uid + 1)
+
+    with pytest.raises(StoreRefused, match="belongs to another user"), opened(folder):
+        pass
+
+
+def test_a_path_that_is_no_folder_is_refused(folder: Path) -> None:
+    folder.write_text("")
+
+    with pytest.raises(StoreRefused, match="File exists. Name a folder"), opened(folder):
+        pass
+
+
+def test_what_is_no_database_is_refused(folder: Path) -> None:
+    folder.mkdir()
+    (folder / "pushgrid.db").write_text("not a database, but long enough to be one " * 100)
+
+    with pytest.raises(StoreRefused, match="no SQLite database"), opened(folder):
+        pass
+    with pytest.raises(StoreRefused, match="no SQLite database"), opened(folder):
+        pass  # The lock was released.
+
+
+def test_the_database_of_another_program_is_left_alone(folder: Path) -> None:
+    folder.mkdir()
+    other = sqlite3.connect(folder / "pushgrid.db")
+    other.execute("CREATE TABLE theirs (a)")
+    other.close()
+    before = (folder / "pushgrid.db").read_bytes()
+
+    with pytest.raises(StoreRefused, match="a database of another program"), opened(folder):
+        pass
+    assert (folder / "pushgrid.db").read_bytes() == before
+
+
+def test_a_file_that_is_read_only_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with opened(folder):
+        pass
+    (folder / "pushgrid.db").chmod(0o400)
+    if os.geteuid() == 0:  # who may write whatever the mode says
+        script = (
+            "import sys, os; from tests.integration.sql.databases import opened;"
+            "from pathlib import Path\n"
+            "try:\n  opened(Path(sys.argv[1])).__enter__()\nexcept Exception as e: print(e)"
+        )
+        for path in (folder, *folder.iterdir()):
+            os.chown(path, NOBODY, NOBODY)
+        for above in (folder.parent, folder.parent.parent, folder.parent.parent.parent):
+            above.chmod(0o755)
+        run = subprocess.run(
+            [sys.executable, "-c", script, str(folder)],
+            cwd=ROOT,
+            user=NOBODY,
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        said = run.stdout
+    else:
+        with pytest.raises(StoreRefused) as caught, opened(folder):
+            pass
+        said = str(caught.value)
+
+    assert "Let it belong to the server's user" in said
+
+
+# ── Versions ──
+
+
+_MORE = Migration(2, 1, "9.9", "CREATE TABLE more (a {number}) {table};")
+_OTHER = Migration(2, 2, "9.9", "DROP TABLE payloads;")
+
+
+def _steps(monkeypatch: pytest.MonkeyPatch, *more: Migration) -> None:
+    monkeypatch.setattr(migrations, "_STEPS", (migrations._STEPS[0], *more))
+    for module in ("migrations", "sqlite"):
+        monkeypatch.setattr(f"shared.adapters.sql.{module}.LATEST", 1 + len(more))
+
+
+def test_the_file_is_copied_before_it_is_changed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(folder) as database:
+        database.write(lambda writing: add(writing, "one"))
+    _steps(monkeypatch, _MORE)
+    with opened(folder) as database:
+        assert database.read(lambda reading: reading.rows("SELECT * FROM more")) == []
+
+    (copy,) = (folder / "backups").iterdir()
+    assert stat.S_IMODE(copy.stat().st_mode) == 0o600
+    old = sqlite3.connect(copy)
+    assert old.execute("SELECT name FROM payloads").fetchall() == [("one",)]
+    assert old.execute("SELECT MAX(number) FROM migrations").fetchall() == [(1,)]
+    old.close()
+
+
+def test_a_schema_is_used_by_the_programs_that_it_names(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as newer:
+        _steps(newer, _MORE)
+        with opened(folder):
+            pass
+    with opened(folder) as database:
+        assert names(database) == set()
+
+    with monkeypatch.context() as newer:
+        _steps(newer, _MORE, _OTHER._replace(number=3, oldest=3))
+        with opened(folder):
+            pass
+    with pytest.raises(
+        StoreRefused, match=r"Pushgrid 9.9 or newer.*restore a copy from '.*backups"
+    ):
+        with opened(folder):
+            pass
+
+
+def test_a_step_that_fails_leaves_what_was_there(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(folder) as database:
+        database.write(lambda writing: add(writing, "one"))
+    with monkeypatch.context() as newer:
+        _steps(newer, _MORE._replace(script="DELETE FROM payloads;\nSELECT nothing;"))
+        with pytest.raises(StoreRefused, match="no such column"), opened(folder):
+            pass
+
+    with opened(folder) as database:
+        assert names(database) == {"one"}
+
+
+# ── Clock ──
+
+
+def test_the_latest_time_is_remembered(folder: Path) -> None:
+    """The machine has no battery for its clock: it starts in the past."""
+    clock = FakeClock()
+    with opened(folder, clock=clock) as database:
+        database.write(lambda writing: add(writing, "one"))
+        clock.advance(timedelta(hours=5))
+        database.write(lambda writing: add(writing, "two"))
+    for _ in range(2):
+        past = FakeClock(START - timedelta(days=300))
+        with opened(folder, clock=past) as database:
+            database.write(lambda writing: add(writing, f"run {database.run}"))
+            assert database.seen == START + timedelta(hours=5)
