@@ -9,7 +9,7 @@ a power failure leaves has to be what was answered. If they fail, the store is d
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from datetime import datetime, timedelta
 from queue import Empty, LifoQueue
 from time import monotonic
@@ -73,10 +73,12 @@ class SqliteConnection:
         self.dead = ""  # why, once it is
         self.died: Callable[[str], object] = lambda _: None
         self.commits, self.commit_seconds = 0, 0.0
-        with _refused(folder):
+        with _refused(folder), ExitStack() as undone:
             self._file = _open(folder, vfs)
+            undone.callback(self._file.close)
             self._prepare()
             self.make_safe()
+            undone.pop_all()
 
     # ── What a start does ──
 
@@ -328,11 +330,15 @@ class SqliteDatabase:
         self._low_water = low_water
         self._looked_at, self._is_low = -_FREE_EVERY, False
         self._readers: LifoQueue[_Reader] = LifoQueue()
-        self._connection = SqliteConnection(folder, clock, vfs)
-        self._connection.migrate()
-        self.run, self.seen = self._connection.begin_run()
-        self._connection.died = died
-        self._writer = GroupWriter(self._connection)
+        with ExitStack() as undone:
+            undone.callback(folder.release)
+            self._connection = SqliteConnection(folder, clock, vfs)
+            undone.callback(self._connection.close)
+            self._connection.migrate()
+            self.run, self.seen = self._connection.begin_run()
+            self._connection.died = died
+            self._writer = GroupWriter(self._connection)
+            undone.pop_all()
 
     def write(self, write: Write[T], *, grows: bool = False) -> T:
         self._check_space(grows=grows)
