@@ -81,9 +81,6 @@ class Database(Protocol):
             StorageUnavailable: the database can't be read.
         """
 
-    async def read_on_loop(self, read: Callable[[Reading], T]) -> T:
-        """Do as `read`, on the event loop."""
-
 
 def micros(moment: datetime) -> int:
     return (moment - _EPOCH) // _MICROSECOND

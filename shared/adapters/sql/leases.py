@@ -1,177 +1,314 @@
 """
 Hands messages to this process. The lock of the folder is their lease: no renewal, no clock.
 
-A message in hand has the number of the run. A lower one is that of a process that has died, so it
-is free by definition, and its death is counted when it is claimed.
+A message in hand has the number of the run. A lower number is that of a process that has died: its
+messages are free by definition, and its death is counted when they are claimed.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+import asyncio
+import heapq
+from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
+from functools import partial
+from itertools import count
+from typing import NamedTuple
 
-from shared.adapters.sql.database import Database, Reading, Row, Writing, micros, moment
-from shared.adapters.sql.messages import delete_rows, put_down
+from shared.adapters.sql.database import Database, Row, Writing, micros, moment
+from shared.adapters.sql.messages import NewMessage, delete_rows, put_down
 from shared.clock import Clock
-from shared.engine.ports import Lease, Queue
+from shared.engine.ports import Lease, OffLoop, Queue
 
 #: Queues whose messages are handed over, and where those go that fail too often.
-HANDED = {Queue.RETRIES: Queue.RETRIES_POISON, Queue.DELIVERIES: Queue.DELIVERIES_POISON}
-DEATHS_TOGETHER = 3  # from then on it runs alone
+HANDED = {Queue.DELIVERIES: Queue.DELIVERIES_POISON, Queue.RETRIES: Queue.RETRIES_POISON}
+ROOM = 4096  # messages in hand of each queue
+AHEAD = timedelta(seconds=1)  # that messages are claimed before they are due
 MOST_FAILURES = 20  # as on Azure
+AGAIN_IN = timedelta(minutes=1)  # after a failure
+DEATHS_TOGETHER = 3  # from then on a message runs alone
+DEATHS = 6  # from then on it does not run
+_BATCH = 256
+_LOOK_SECONDS = 60.0  # a clock that was set is noticed by then
 _CLAIM = (
-    "UPDATE messages SET run = ?, receipt = receipt + 1, deaths = deaths + ? WHERE id IN"
-    " (SELECT id FROM messages WHERE {} LIMIT ?) RETURNING id, queue, body, due, deaths"
+    "UPDATE messages SET run = ?, deaths = deaths + CASE WHEN run > 0 THEN 1 ELSE 0 END"
+    " WHERE id IN (SELECT id FROM messages WHERE {} LIMIT ?)"
+    " RETURNING id, queue, body, due, deaths"
 )
-_LEFT = "run > 0 AND run < ? AND deaths {} ? ORDER BY id"
-_DUE = "run = 0 AND queue = ? AND due <= ? AND deaths {} ? ORDER BY due, id"
+_LEFT = "run > 0 AND run < ? AND queue = ? AND deaths < ? ORDER BY id"
+_DUE = "run = 0 AND queue = ? AND due <= ? ORDER BY due, id"
+_ALONE = "(run > 0 AND run < ? AND deaths >= ?) OR (run = 0 AND deaths >= ?) ORDER BY id"
+_MINE = "id = ? AND run = ?"
+
+Record = Callable[[Queue, str, str], None]  # writes a message to `poison`, with a reason
+
+
+class SqlReceipt(NamedTuple):
+    """What is known of a message in hand."""
+
+    number: int
+    due: datetime
+    deaths: int = 0
+    has_rows: bool = True  # rows that name it, beside its own
+
+
+class _Hand:
+    """The messages of a queue in hand, and when the next is due that is in the table alone."""
+
+    def __init__(self) -> None:
+        self.ready: deque[Lease] = deque()  # due, and not handed over yet
+        self.ahead: list[tuple[datetime, int, Lease]] = []  # a heap
+        self.out: set[int] = set()  # numbers of messages that were handed over
+        self.reserved = 0  # for messages that are being stored or claimed
+        self.next_due: datetime | None = moment(0)  # at a start something may be
+        self.news = asyncio.Event()
+
+    @property
+    def room(self) -> int:
+        return ROOM - len(self.ready) - len(self.ahead) - len(self.out) - self.reserved
+
+    @property
+    def is_worth_a_claim(self) -> bool:
+        """Whether there is room for more than a message or two."""
+        return self.room >= _BATCH or not (self.ready or self.ahead or self.out)
+
+    @property
+    def numbers(self) -> list[int]:
+        leases = [*self.ready, *(lease for _, _, lease in self.ahead)]
+        return [*self.out, *(_receipt(each).number for each in leases)]
+
+    def note(self, due: datetime) -> None:
+        """Note that a message in the table alone is due then."""
+        self.next_due = due if self.next_due is None else min(due, self.next_due)
+        self.news.set()
 
 
 class SqlLeases:
-    """Leases of the process whose number is *run*, on its event loop."""
+    """
+    Leases of the process whose number is *run*, on its event loop.
 
-    def __init__(self, database: Database, run: int, clock: Clock) -> None:
+    *record* is called *off_loop*.
+    """
+
+    def __init__(
+        self, database: Database, run: int, clock: Clock, off_loop: OffLoop, record: Record
+    ) -> None:
         self.run = run
         self._database = database
         self._clock = clock
-        self._take: Callable[[Lease], object] | None = None
-        self._later: Callable[[datetime], object] = lambda _: None
-        self._room = 0
-        self._in_hand: Counter[Queue] = Counter()
-
-    def attach(
-        self, take: Callable[[Lease], object], room: int, later: Callable[[datetime], object]
-    ) -> None:
-        self._take, self._room, self._later = take, room, later
-
-    def detach(self) -> None:
-        self._room = 0
+        self._off_loop = off_loop
+        self._record = record
+        self._hands = {queue: _Hand() for queue in HANDED}
+        self._order = count()
+        self._alone: int | None = None  # the message that runs alone
+        self._looks_for_alone = True  # there may be such a message
+        self._found: Lease | None = None  # the next of them, in hand and not handed over
+        self._looking = asyncio.Lock()
+        self._is_over = asyncio.Event()  # set when the one that ran alone is out of hand
+        self._is_open = True
 
     # ── What the sender says ──
 
-    def reserve(self, queue: Queue, count: int) -> int:
-        """Return for how many of *count* new messages there is room, which is kept for them."""
-        if queue not in HANDED:
+    def reserve(self, queue: Queue, many: int) -> int:
+        """
+        Return for how many of *many* new messages there is room, which is kept for them.
+
+        None while others are due in the table: they were there before.
+        """
+        hand = self._hands.get(queue)
+        if hand is None or not self._is_open or self._is_behind(hand):
             return 0
-        count = max(0, min(count, self._room - self._in_hand[queue]))
-        self._in_hand[queue] += count
-        return count
+        many = max(0, min(many, hand.room))
+        hand.reserved += many
+        return many
 
-    def born(self, queue: Queue, leases: Sequence[Lease], reserved: int) -> None:
-        """Hand over what was stored of that for which room is *reserved*."""
-        self._in_hand[queue] -= reserved - len(leases)
-        for each in leases:
-            if self._take:
-                self._take(each)
-
-    def is_due_later(self, queue: Queue, due: datetime) -> None:
-        """Tell when something is due that was not handed over."""
-        if queue in HANDED:
-            self._later(due)
+    def stored(
+        self, queue: Queue, born: Sequence[NewMessage], others: Sequence[NewMessage], reserved: int
+    ) -> None:
+        """Take what was born into this process's hand; note when the *others* are due."""
+        if (hand := self._hands.get(queue)) is None:
+            return
+        hand.reserved -= reserved
+        for each in born:
+            has_rows = bool(each.outline.payloads)
+            receipt = SqlReceipt(each.number, moment(each.due), has_rows=has_rows)
+            hand.ready.append(Lease(queue, each.body, receipt))
+        if others:
+            hand.note(moment(min(each.due for each in others)))
+        hand.news.set()
 
     # ── Leases ──
 
-    async def claim(self, until: datetime) -> Sequence[Lease]:
-        room = {queue: self.reserve(queue, self._room) for queue in HANDED}
+    async def claim(self, queue: Queue, most: int) -> Sequence[Lease]:
+        hand = self._hands[queue]
+        while True:
+            hand.news.clear()
+            if self._looks_for_alone:
+                if lease := await self._next_alone():
+                    return [lease]
+                continue
+            if leases := self._due(hand, most):
+                return leases
+            if self._is_behind(hand) and hand.is_worth_a_claim:
+                await self._fill(queue, hand)
+                continue
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._wait(hand)):
+                    await hand.news.wait()
 
-        def write(writing: Writing) -> list[Row]:
-            # What a process had in hand that has died is little: there was room for it there.
-            left = _LEFT.format("<"), self.run, DEATHS_TOGETHER - 1
-            rows = self._claim(writing, 1, sum(room.values()), *left)
-            for queue in HANDED:
-                most = room[queue] - sum(row[1] == queue for row in rows)
-                due = _DUE.format("<"), queue.value, micros(until), DEATHS_TOGETHER
-                rows += self._claim(writing, 0, max(0, most), *due)
-            return rows
+    async def end(self, lease: Lease) -> None:
+        receipt = _receipt(lease)
 
-        leases: Sequence[Lease] = []
+        def write(writing: Writing) -> None:
+            statement = f"DELETE FROM messages WHERE {_MINE}"
+            if writing.run(statement, receipt.number, self.run) and receipt.has_rows:
+                delete_rows(writing, receipt.number)
 
-        def then(rows: list[Row] | None) -> None:
-            nonlocal leases
-            leases = [_lease(row) for row in rows or ()]
-            for queue, kept in room.items():
-                self._in_hand[queue] -= kept - sum(each.queue is queue for each in leases)
+        await self._database.write_on_loop(write)
+        self._is_out_of_hand(lease)
 
-        await self._database.write_on_loop(write, then=then)
+    async def give_back(self, lease: Lease) -> None:
+        """What did not end this process has no deaths any more."""
+        number = _receipt(lease).number
+        due = self._clock.now() + AGAIN_IN
+
+        def write(writing: Writing) -> None:
+            writing.run(
+                "UPDATE messages SET run = 0, due = ?, receipt = receipt + 1, deaths = 0,"
+                " receives = receives + 1, queue = CASE WHEN receives + 1 < ? THEN queue ELSE ?"
+                f" END WHERE {_MINE}",
+                *(micros(due), MOST_FAILURES, HANDED[lease.queue].value, number, self.run),
+            )
+            put_down(writing, number)
+
+        await self._database.write_on_loop(write)
+        self._hands[lease.queue].note(due)
+        self._is_out_of_hand(lease)
+
+    async def close(self) -> None:
+        self._is_open = False
+        numbers = [number for hand in self._hands.values() for number in hand.numbers]
+
+        def write(writing: Writing) -> None:
+            for number in numbers:
+                statement = f"UPDATE messages SET run = 0, receipt = receipt + 1 WHERE {_MINE}"
+                if writing.run(statement, number, self.run):
+                    put_down(writing, number)
+
+        await self._database.write_on_loop(write)
+
+    # ── Parts of the above ──
+
+    def _is_behind(self, hand: _Hand) -> bool:
+        """Tell whether something in the table alone is due, or soon will be."""
+        return hand.next_due is not None and hand.next_due - AHEAD <= self._now()
+
+    def _now(self) -> datetime:
+        return self._clock.now()
+
+    def _due(self, hand: _Hand, most: int) -> list[Lease]:
+        """Take what is due out of the hand, in order."""
+        now = self._now()
+        while hand.ahead and hand.ahead[0][0] <= now:
+            hand.ready.append(heapq.heappop(hand.ahead)[-1])
+        leases = [hand.ready.popleft() for _ in range(min(most, len(hand.ready)))]
+        hand.out.update(_receipt(each).number for each in leases)
         return leases
 
-    async def claim_alone(self, until: datetime) -> Lease | None:
-        def write(writing: Writing) -> list[Row]:
-            left = _LEFT.format(">="), self.run, DEATHS_TOGETHER - 1
-            rows = self._claim(writing, 1, 1, *left)
-            for queue in HANDED:
-                due = _DUE.format(">="), queue.value, micros(until), DEATHS_TOGETHER
-                rows += self._claim(writing, 0, 1 - len(rows), *due)
-            return rows
+    def _wait(self, hand: _Hand) -> float:
+        """Return for how many seconds nothing is to be done, but for news."""
+        moments = [due for due, *_ in hand.ahead[:1]]
+        if hand.next_due is not None and not self._is_behind(hand):
+            moments.append(hand.next_due - AHEAD)
+        waits = [(each - self._now()).total_seconds() for each in moments]
+        return max(0.0, min([*waits, _LOOK_SECONDS]))
 
-        for row in await self._database.write_on_loop(write):
-            lease = _lease(row)
-            self._in_hand[lease.queue] += 1
-            return lease
+    async def _fill(self, queue: Queue, hand: _Hand) -> None:
+        """Claim from the table what is due, and first what a process had that has died."""
+        most = min(_BATCH, hand.room)
+        until = self._now() + AHEAD
+
+        def write(writing: Writing) -> tuple[list[Row], datetime | None]:
+            left = self.run, queue.value, DEATHS_TOGETHER - 1
+            rows = writing.rows(_CLAIM.format(_LEFT), self.run, *left, most)
+            if len(rows) < most:
+                due = queue.value, micros(until), most - len(rows)
+                rows += writing.rows(_CLAIM.format(_DUE), self.run, *due)
+            if len(rows) == most:
+                return rows, until
+            wanted = "SELECT MIN(due) FROM messages WHERE run = 0 AND queue = ?"
+            ((next_due,),) = writing.rows(wanted, queue.value)
+            return rows, None if next_due is None else moment(next_due)
+
+        def then(claimed: tuple[list[Row], datetime | None] | None) -> None:
+            # In the order of the commits: what is put later is noted later.
+            hand.reserved -= most
+            if claimed:
+                rows, hand.next_due = claimed
+                for lease in map(_lease, rows):
+                    heapq.heappush(hand.ahead, (_receipt(lease).due, next(self._order), lease))
+
+        hand.reserved += most
+        await self._database.write_on_loop(write, then=then)
+
+    async def _next_alone(self) -> Lease | None:
+        """Take a message that has to run alone, before anything else is in hand."""
+        async with self._looking:
+            if self._looks_for_alone and self._alone is None:
+                if self._found is None:
+                    await self._find_alone()
+                if (found := self._found) is None:
+                    self._looks_for_alone = False
+                    self._tell_all()
+                    return None
+                receipt = _receipt(found)
+                if receipt.deaths < DEATHS:
+                    self._found, self._alone = None, receipt.number
+                    self._is_over.clear()
+                    self._hands[found.queue].out.add(receipt.number)
+                    return found
+                why = f"{DEATHS} processes have ended while it was delivered"
+                record = partial(self._record, found.queue, found.body.decode(), why)
+                await self._off_loop(record)
+                await self.end(found)
+                self._found = None
+                return None
+        await self._is_over.wait()
         return None
 
-    async def next_due(self) -> datetime | None:
-        wanted = (
-            "SELECT due FROM messages WHERE run = 0 AND queue = ? AND deaths < ?"
-            " ORDER BY due LIMIT 1"
+    async def _find_alone(self) -> None:
+        values = self.run, DEATHS_TOGETHER - 1, DEATHS_TOGETHER, 1
+
+        def then(rows: list[Row] | None) -> None:
+            for row in rows or ():
+                self._found = _lease(row)
+
+        await self._database.write_on_loop(
+            lambda writing: writing.rows(_CLAIM.format(_ALONE), self.run, *values), then=then
         )
 
-        def read(reading: Reading) -> list[int]:
-            rows = [reading.rows(wanted, queue.value, DEATHS_TOGETHER) for queue in HANDED]
-            return [due for found in rows for (due,) in found]
+    def _is_out_of_hand(self, lease: Lease) -> None:
+        number = _receipt(lease).number
+        hand = self._hands[lease.queue]
+        hand.out.discard(number)
+        if self._alone == number:
+            self._alone = None
+            self._is_over.set()
+        elif self._is_behind(hand):
+            hand.news.set()
 
-        due = await self._database.read_on_loop(read)
-        return moment(min(due)) if due else None
+    def _tell_all(self) -> None:
+        for hand in self._hands.values():
+            hand.news.set()
 
-    async def end(self, lease: Lease) -> bool:
-        def write(writing: Writing) -> bool:
-            statement = "DELETE FROM messages WHERE id = ? AND run = ?"
-            ended = writing.run(statement, lease.message, self.run)
-            if ended and lease.has_rows:
-                delete_rows(writing, lease.message)
-            return bool(ended)
 
-        ended = await self._database.write_on_loop(write)
-        self._in_hand[lease.queue] -= ended
-        return ended
-
-    async def fail(self, lease: Lease, wait: timedelta) -> None:
-        due = self._clock.now() + wait
-
-        def write(writing: Writing) -> bool:
-            put = writing.run(
-                "UPDATE messages SET run = 0, due = ?, receives = receives + 1, queue = CASE"
-                " WHEN receives + 1 < ? THEN queue ELSE ? END WHERE id = ? AND run = ?",
-                *(micros(due), MOST_FAILURES, HANDED[lease.queue].value, lease.message, self.run),
-            )
-            put_down(writing, lease.message)
-            return bool(put)
-
-        self._in_hand[lease.queue] -= await self._database.write_on_loop(write)
-        self._later(due)
-
-    async def give_back(self, leases: Sequence[Lease]) -> None:
-        def write(writing: Writing) -> list[Queue]:
-            put = []
-            for each in leases:
-                statement = "UPDATE messages SET run = 0 WHERE id = ? AND run = ?"
-                if writing.run(statement, each.message, self.run):
-                    put_down(writing, each.message)
-                    put.append(each.queue)
-            return put
-
-        if leases:
-            self._in_hand.subtract(await self._database.write_on_loop(write))
-
-    def _claim(
-        self, writing: Writing, deaths: int, most: int, wanted: str, *values: object
-    ) -> list[Row]:
-        if not most:
-            return []
-        return writing.rows(_CLAIM.format(wanted), self.run, deaths, *values, most)
+def _receipt(lease: Lease) -> SqlReceipt:
+    assert isinstance(lease.receipt, SqlReceipt)  # noqa: S101 - it is ours
+    return lease.receipt
 
 
 def _lease(row: Row) -> Lease:
     number, queue, body, due, deaths = row
-    return Lease(number, Queue(queue), body.decode(), moment(due), deaths)
+    return Lease(Queue(queue), body, SqlReceipt(number, moment(due), deaths))

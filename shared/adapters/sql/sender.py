@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
-from shared.adapters.sql.database import Database, Writing, moment
+from shared.adapters.sql.database import Database, Writing
 from shared.adapters.sql.leases import SqlLeases
 from shared.adapters.sql.messages import (
     NewMessage,
@@ -15,7 +15,7 @@ from shared.adapters.sql.messages import (
     key_of,
     replace,
 )
-from shared.engine.ports import Lease, PutResult, Queue, Receipt
+from shared.engine.ports import PutResult, Queue, Receipt
 from shared.errors import StorageUnavailable, Unstorable
 
 _NO_WAIT = timedelta()
@@ -75,11 +75,11 @@ class SqlSender:
             return faults
 
         def then(faults: Mapping[int, StorageUnavailable] | None) -> None:
-            stored = [each for each in messages if faults is not None and each.number not in faults]
-            born = [each for each in messages[:room] if each in stored]
-            self._leases.born(queue, [_lease(queue, each) for each in born], room)
-            if len(stored) > len(born):
-                self._leases.is_due_later(queue, moment(stored[-1].due))
+            born, others = (
+                [each for each in some if faults is not None and each.number not in faults]
+                for some in (messages[:room], messages[room:])
+            )
+            self._leases.stored(queue, born, others, room)
 
         grows = queue is Queue.DELIVERIES
         return await self._database.write_on_loop(write, grows=grows, then=then)
@@ -95,17 +95,13 @@ class SqlSender:
         if (key := key_of(queue, receipt)) is None:
             return None
         message = self._new.make(text, visible_in)
-        if not await self._database.write_on_loop(lambda writing: replace(writing, key, message)):
+
+        def write(writing: Writing) -> bool:
+            return replace(writing, key, message)
+
+        def then(is_replaced: bool | None) -> None:  # noqa: FBT001
+            self._leases.stored(queue, [], [message] if is_replaced else [], 0)
+
+        if not await self._database.write_on_loop(write, then=then):
             return None
-        self._leases.is_due_later(queue, moment(message.due))
         return receipt._replace(pop_receipt=str(key[2] + 1))
-
-
-def _lease(queue: Queue, message: NewMessage) -> Lease:
-    return Lease(
-        message=message.number,
-        queue=queue,
-        text=message.text,
-        due=moment(message.due),
-        has_rows=bool(message.outline.payloads),
-    )

@@ -23,7 +23,6 @@ from shared.adapters.sql.folder import Folder, StoreRefused
 from shared.adapters.sql.group_writer import Broken, GroupWriter
 from shared.adapters.sql.migrations import LATEST, Migration, migrations, refusal
 from shared.clock import Clock
-from shared.engine.ports import OffLoop
 from shared.errors import StorageUnavailable, Unstorable
 
 T = TypeVar("T")
@@ -308,24 +307,22 @@ class SqliteDatabase:
     """
     Database on SQLite, in *folder*, which is its own until `close`.
 
-    The event loop reads *off_loop*. *died* is called once the store is dead, from its thread: the server has to end.
+    *died* is called once the store is dead, from its thread: the server has to end.
 
     Raises:
         StoreRefused: it can't be used; the message says what to do.
     """
 
-    def __init__(  # noqa: PLR0913 - this is all, and most by its name
+    def __init__(
         self,
         folder: Folder,
         clock: Clock,
-        off_loop: OffLoop,
         *,
         vfs: str | None = None,
         low_water: int = LOW_WATER,
         died: Callable[[str], object] = _ignore,
     ) -> None:
         self._folder = folder
-        self._off_loop = off_loop
         self._vfs = vfs
         self._low_water = low_water
         self._looked_at, self._is_low = -_FREE_EVERY, False
@@ -354,9 +351,6 @@ class SqliteDatabase:
             then(None)
             raise
         return await result
-
-    async def read_on_loop(self, read: Callable[[Reading], T]) -> T:
-        return await self._off_loop(lambda: self.read(read))
 
     def read(self, read: Callable[[Reading], T]) -> T:
         reader = self._reader()

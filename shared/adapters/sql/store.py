@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 from shared.adapters.sql.attempts import MOST_BYTES, SqlAttempts
@@ -18,10 +20,11 @@ from shared.adapters.sql.queues import SqlQueues
 from shared.adapters.sql.sender import SqlSender
 from shared.adapters.sql.sqlite import LOW_WATER, SqliteDatabase
 from shared.clock import Clock
+from shared.engine.keeping.poison_records import PoisonRecords
 from shared.engine.ports import DeadLetters, Threads
 
 ACCOUNT = "pushgrid"
-_READ_THREADS = 2  # for readings of the event loop
+_THREADS = 2  # for what the event loop must not wait for
 
 
 class SqlStore:
@@ -50,10 +53,10 @@ class SqlStore:
         died: Callable[[str], object] = lambda _: None,
         vfs: str | None = None,
     ) -> None:
+        off_loop = threads.pool("store", _THREADS)
         database = SqliteDatabase(
             Folder(folder),
             clock,
-            threads.pool("store", _READ_THREADS),
             vfs=vfs,
             low_water=low_water,
             died=died,
@@ -62,12 +65,17 @@ class SqlStore:
         self.database = database
         self.documents = SqlDocuments(database)
         self.queues = SqlQueues(database, clock)
-        self.leases = SqlLeases(database, database.run, clock)
-        self.sender = SqlSender(database, NewMessages(database.run, clock), self.leases)
         self.payloads = SqlPayloads(database)
         self.dead_letters = SqlDeadLetters(
             database, clock, account, url=blob_url, others=other_accounts
         )
+        poison = PoisonRecords(
+            store=self.dead_letters, clock=clock, new_id=lambda: str(uuid.uuid4())
+        )
+        self.leases = SqlLeases(
+            database, database.run, clock, off_loop, partial(poison.write, events=())
+        )
+        self.sender = SqlSender(database, NewMessages(database.run, clock), self.leases)
         self.attempts = SqlAttempts(database, attempt_bytes)
         self.counts = SqlCounts(database)
 

@@ -2,67 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from shared.engine.ports.queues import Queue
 
 
 class Lease(NamedTuple):
-    """
-    A message that this process has in hand: nobody else gets it while the process lives.
+    """A message in hand: no other process gets it until it is ended or given back."""
 
-    *deaths* tells how many processes have died with it in hand.
-    """
-
-    message: int
     queue: Queue
-    text: str
-    due: datetime
-    deaths: int = 0
-    has_rows: bool = True  # rows that name it, beside its own
+    body: bytes
+    receipt: object  # the store's own
 
 
 class Leases(Protocol):
     """
     Hands messages of the queues `deliveries` and `retries` to one process, on its event loop.
 
-    What that process puts for now, and has room for, is in its hand when it is stored: *take* is
-    called with it. Everything else is claimed.
+    What that process puts for now is in its hand when it is stored, as far as there is room.
     """
 
-    def attach(
-        self, take: Callable[[Lease], object], room: int, later: Callable[[datetime], object]
-    ) -> None:
+    async def claim(self, queue: Queue, most: int) -> Sequence[Lease]:
         """
-        Hand over what is put from now on, while less than *room* is in hand of each queue.
+        Wait until messages of *queue* are due, and return *most* at most, in hand.
 
-        *later* is called with the time at which something that was not handed over is due.
-        """
+        A message that three processes have died with runs alone: nothing else is handed over until
+        it is ended. After three more it is recorded in ``poison`` instead.
 
-    def detach(self) -> None:
-        """Hand over nothing more."""
+        One call a queue is under way. A call that is cancelled has taken nothing in hand.
 
-    async def claim(self, until: datetime) -> Sequence[Lease]:
-        """
-        Take what is due *until* then, the earliest first, as far as there is room.
-
-        First of all, what processes had in hand that have died. Messages with which three of them
-        have died are left to `claim_alone`.
+        Raises:
+            StorageUnavailable: nothing was taken; the next call may succeed.
         """
 
-    async def claim_alone(self, until: datetime) -> Lease | None:
-        """Take one of these: nothing else may be in hand."""
+    async def end(self, lease: Lease) -> None:
+        """
+        Delete a message, since what follows its deliveries is stored.
 
-    async def next_due(self) -> datetime | None:
-        """Return when the next message is due that `claim` would take; ``None``: there is none."""
+        Raises:
+            StorageUnavailable: it may come again.
+        """
 
-    async def end(self, lease: Lease) -> bool:
-        """Delete a message; ``False``: it is not in hand."""
+    async def give_back(self, lease: Lease) -> None:
+        """
+        Have a message that could not be handled come again later, 20 times; then it is poison.
 
-    async def fail(self, lease: Lease, wait: timedelta) -> None:
-        """Give a message back that could not be handled; it comes again after *wait*, 20 times."""
+        Raises:
+            StorageUnavailable: it comes again, at the latest when this process has ended.
+        """
 
-    async def give_back(self, leases: Sequence[Lease]) -> None:
-        """Give back what nothing was done with: it is due as before."""
+    async def close(self) -> None:
+        """
+        Hand over nothing more, and let the next process have what is in hand.
+
+        Raises:
+            StorageUnavailable: it does so all the same, and takes this process for dead.
+        """

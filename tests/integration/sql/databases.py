@@ -11,14 +11,13 @@ from shared.adapters.sql.database import Writing
 from shared.adapters.sql.folder import Folder
 from shared.adapters.sql.sqlite import SqliteDatabase
 from shared.clock import SystemClock
-from tests.without_loop import at_once
 
 
 @contextmanager
 def opened(folder: Path, **options: Any) -> Iterator[SqliteDatabase]:
     """Open the database of a folder, and close it afterwards."""
     clock = options.pop("clock", None) or SystemClock()
-    database = SqliteDatabase(Folder(folder), clock, at_once, **options)
+    database = SqliteDatabase(Folder(folder), clock, **options)
     try:
         yield database
     finally:

@@ -227,7 +227,12 @@ def test_a_store_that_can_not_be_made_safe_is_dead(folder: Path, disk: RecordedD
     told: list[str] = []
     with opened(folder, vfs=disk.name, died=told.append) as database:
         failed: list[str] = []
-        disk.fails = lambda file: bool(failed.append(file)) or len(failed) <= 2
+
+        def fails(file: str) -> bool:
+            failed.append(file)
+            return len(failed) <= 2
+
+        disk.fails = fails
         for name in ("one", "two", "three"):
             with pytest.raises(StorageUnavailable):
                 database.write(partial(add, name=name))

@@ -51,9 +51,9 @@ def started(folder: Path, program: str = _HOLD) -> subprocess.Popen[str]:
 
 def test_a_folder_has_one_server_until_that_ends(folder: Path) -> None:
     with started(folder) as first:
-        with pytest.raises(StoreRefused, match=f"process {first.pid}.*Stop it, or name another"):
-            with opened(folder):
-                pass
+        said = f"process {first.pid}.*Stop it, or name another"
+        with pytest.raises(StoreRefused, match=said), opened(folder):
+            pass
         first.send_signal(signal.SIGKILL)
         first.wait()
 
@@ -97,7 +97,7 @@ def test_a_folder_of_somebody_else_is_refused(
 def test_a_path_that_is_no_folder_is_refused(folder: Path) -> None:
     folder.write_text("")
 
-    with pytest.raises(StoreRefused, match="File exists. Name a folder"), opened(folder):
+    with pytest.raises(StoreRefused, match=r"File exists\. Name a folder"), opened(folder):
         pass
 
 
@@ -135,9 +135,9 @@ def test_a_file_that_is_read_only_is_refused(folder: Path) -> None:
             above.chmod(0o755)
         os.seteuid(NOBODY)
     try:
-        with pytest.raises(StoreRefused, match="Let it belong to the server's user"):
-            with opened(folder):
-                pass
+        said = "Let it belong to the server's user"
+        with pytest.raises(StoreRefused, match=said), opened(folder):
+            pass
     finally:
         os.seteuid(user)
 
@@ -186,11 +186,9 @@ def test_a_schema_is_used_by_the_programs_that_it_names(
         _steps(newer, _MORE, _OTHER._replace(number=3, oldest=3))
         with opened(folder):
             pass
-    with pytest.raises(
-        StoreRefused, match=r"Pushgrid 9.9 or newer.*restore a copy from '.*backups"
-    ):
-        with opened(folder):
-            pass
+    said = r"Pushgrid 9\.9 or newer.*restore a copy from '.*backups"
+    with pytest.raises(StoreRefused, match=said), opened(folder):
+        pass
 
 
 def test_a_step_that_fails_leaves_what_was_there(
