@@ -1,0 +1,450 @@
+"""What this process has in hand, and who gets it when the process is gone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine, Sequence
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+
+from pushgrid.testing.memory import START, FakeClock
+from shared.adapters.sql import leases
+from shared.adapters.sql.store import SqlStore
+from shared.adapters.threads import SystemThreads
+from shared.clock import Clock, SystemClock
+from shared.delivery.messages.message_writer import encode_together
+from shared.engine.ports import Lease, Queue
+from shared.errors import StorageUnavailable
+from shared.subscriptions.subscription import SubscriptionKey
+from tests.builders import NEVER, a_delivery, a_message, a_note
+
+NEW, RETRIES = Queue.DELIVERIES, Queue.RETRIES
+HOUR = timedelta(hours=1)
+MOST = 100
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@asynccontextmanager
+async def running(folder: Path, clock: Clock, *, dies: bool = False) -> AsyncIterator[SqlStore]:
+    """Run a store; one that *dies* leaves what is in hand as a kill does."""
+    store = SqlStore(folder, clock=clock, threads=SystemThreads())
+    try:
+        yield store
+    finally:
+        if not dies:
+            await store.leases.close()
+        store.close()
+
+
+async def claimed(store: SqlStore, queue: Queue = NEW, most: int = MOST) -> list[str]:
+    return texts(await store.leases.claim(queue, most))
+
+
+def texts(claimed: Sequence[Lease]) -> list[str]:
+    return [each.body.decode() for each in claimed]
+
+
+async def prime(store: SqlStore) -> None:
+    """Let a store that has just begun know that nothing is left of earlier runs."""
+    for queue in (NEW, RETRIES):
+        await store.sender.put(queue, "first")
+        for lease in await store.leases.claim(queue, MOST):
+            await store.leases.end(lease)
+
+
+def run(coroutine: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(asyncio.wait_for(coroutine, 120))
+
+
+def test_what_is_put_is_in_hand_when_it_is_stored(folder: Path, clock: FakeClock) -> None:
+    """One insert and one deletion: a commit each, and nothing is asked for."""
+
+    async def deliver() -> None:
+        async with running(folder, clock) as store:
+            await prime(store)
+            before, _ = store.database.commit_time
+            await store.sender.put_all(NEW, ["one", "two"])
+            got = await store.leases.claim(NEW, MOST)
+            assert texts(got) == ["one", "two"]
+            assert store.database.commit_time[0] == before + 1
+            await asyncio.gather(*map(store.leases.end, got))
+            assert store.database.commit_time[0] <= before + 3
+            assert store.queues.peek(NEW) == (0, [])
+
+    run(deliver())
+
+
+def test_what_a_cancelled_caller_has_put_is_handed_over(folder: Path, clock: FakeClock) -> None:
+    async def deliver() -> None:
+        async with running(folder, clock) as store:
+            await prime(store)
+            put = asyncio.create_task(store.sender.put(NEW, "one"))
+            await asyncio.sleep(0)
+            put.cancel()
+            assert await claimed(store) == ["one"]
+
+    run(deliver())
+
+
+def test_what_is_not_stored_is_not_handed_over(
+    folder: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leases, "ROOM", 1)
+
+    async def deliver() -> None:
+        async with running(folder, clock) as store:
+            await prime(store)
+            store.database._low_water, store.database._looked_at = 2**62, -9e9
+            with pytest.raises(StorageUnavailable):
+                await store.sender.put(NEW, "refused")
+            await store.sender.put(RETRIES, "a retry")
+            store.database._low_water, store.database._looked_at = 0, -9e9
+            await store.sender.put(NEW, "one")  # there is room as before
+            assert await claimed(store) == ["one"]
+            assert await claimed(store, RETRIES) == ["a retry"]
+
+    run(deliver())
+
+
+@pytest.mark.parametrize("text", ["x" * 70_000, "\ud800"], ids=["too large", "a lone surrogate"])
+def test_a_message_that_is_refused_fails_alone(folder: Path, clock: FakeClock, text: str) -> None:
+    async def deliver() -> None:
+        async with running(folder, clock) as store:
+            results = await store.sender.put_all(NEW, ["one", text, "two"])
+            assert [isinstance(each, StorageUnavailable) for each in results] == [
+                *(False, True, False)
+            ]
+            assert await claimed(store) == ["one", "two"]
+
+    run(deliver())
+
+
+def test_what_there_is_no_room_for_waits_in_the_table(
+    folder: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What comes after it waits there as well: it was there before."""
+    monkeypatch.setattr(leases, "ROOM", 3)
+
+    async def deliver() -> None:
+        async with running(folder, clock) as store:
+            await prime(store)
+            await store.sender.put_all(NEW, list("abcde"))
+            first = await store.leases.claim(NEW, 2)
+            assert texts(first) == ["a", "b"]
+            for lease in first:
+                await store.leases.end(lease)
+            await store.sender.put(NEW, "f")
+            (third,) = await store.leases.claim(NEW, MOST)
+            await store.leases.end(third)
+            left = [*await claimed(store, most=2), *await claimed(store, most=2)]
+            assert [*texts([third]), *left] == ["c", "d", "e", "f"]
+
+    run(deliver())
+
+
+def test_a_message_is_handed_over_when_it_is_due(folder: Path) -> None:
+    """By a timer of this process: it was claimed a second before."""
+
+    async def deliver() -> None:
+        clock = SystemClock()
+        async with running(folder, clock) as store:
+            await prime(store)
+            await store.sender.put(RETRIES, "much later", HOUR)
+            due = clock.now() + timedelta(milliseconds=300)
+            await store.sender.put(RETRIES, "later", timedelta(milliseconds=300))
+            assert await claimed(store, RETRIES) == ["later"]
+            assert clock.now() >= due
+
+    run(deliver())
+
+
+def test_a_claim_that_waits_gets_what_becomes_due_sooner(folder: Path, clock: FakeClock) -> None:
+    async def deliver() -> None:
+        async with running(folder, clock) as store:
+            await prime(store)
+            await store.sender.put(RETRIES, "much later", HOUR)
+            waiting = asyncio.create_task(claimed(store, RETRIES))
+            await asyncio.sleep(0)
+            await store.sender.put(RETRIES, "now")
+            assert await waiting == ["now"]
+
+    run(deliver())
+
+
+@pytest.mark.parametrize("is_first", [True, False], ids=["looking for poison", "claiming"])
+def test_a_claim_that_is_cancelled_has_taken_nothing(
+    folder: Path,
+    clock: FakeClock,
+    is_first: bool,  # noqa: FBT001
+) -> None:
+    """The next one gets what it was claiming."""
+
+    async def deliver() -> None:
+        async with running(folder, clock) as store:
+            await store.sender.put_all(NEW, ["one", "two"])
+            begun, go_on = Event(), Event()
+
+            def slow(_: object) -> None:
+                begun.set()
+                go_on.wait(60)
+
+            if not is_first:
+                await store.sender.put(RETRIES, "a retry")
+                await store.leases.claim(RETRIES, MOST)
+            under_way = asyncio.create_task(store.database.write_on_loop(slow))
+            await asyncio.to_thread(begun.wait, 60)
+            claim = asyncio.create_task(claimed(store))
+            await asyncio.sleep(0)
+            claim.cancel()
+            await asyncio.wait([claim])
+            assert claim.cancelled()
+            go_on.set()
+            await under_way
+            assert await claimed(store) == ["one", "two"]
+
+    run(deliver())
+
+
+def test_a_message_in_hand_is_nobody_elses(folder: Path, clock: FakeClock) -> None:
+    async def deliver() -> None:
+        async with running(folder, clock) as store:
+            receipt = await store.sender.put(NEW, "one")
+            (lease,) = await store.leases.claim(NEW, MOST)
+            assert await asyncio.to_thread(store.queues.receive, NEW, HOUR) == []
+            assert not await store.sender.take_back(NEW, receipt)
+            assert await store.sender.replace(NEW, receipt, "two", HOUR) is None
+            backlog = await asyncio.to_thread(store.queues.peek, NEW)
+            assert backlog == (1, [])
+            await store.leases.end(lease)
+
+    run(deliver())
+
+
+# ── After a death ──
+
+
+def test_what_a_dead_process_had_in_hand_comes_first(folder: Path, clock: FakeClock) -> None:
+    """What it had ended does not come; what it had been given back neither, before its time."""
+
+    async def deliver() -> None:
+        async with running(folder, clock, dies=True) as store:
+            await prime(store)
+            await store.sender.put_all(NEW, ["ended", "failed", "in hand", "not claimed"])
+            ended, failed, _ = await store.leases.claim(NEW, 3)
+            await store.leases.end(ended)
+            await store.leases.give_back(failed)
+        async with running(folder, clock) as store:
+            await store.sender.put(NEW, "new")
+            assert await claimed(store) == ["in hand", "not claimed", "new"]
+
+    run(deliver())
+
+
+def test_a_message_that_was_there_at_three_deaths_runs_alone(
+    folder: Path, clock: FakeClock
+) -> None:
+    """Before all others; these wait until it is ended, and count no deaths meanwhile."""
+
+    async def deliver() -> None:
+        for death in range(3):
+            async with running(folder, clock, dies=True) as store:
+                if death == 0:
+                    await store.sender.put_all(NEW, ["bad", "bad too"])
+                assert await claimed(store) == ["bad", "bad too"]
+        async with running(folder, clock) as store:
+            await store.sender.put(NEW, "good")
+            await store.sender.put(RETRIES, "a retry")
+            for alone in ("bad", "bad too"):
+                (lease,) = await store.leases.claim(RETRIES, MOST)
+                assert texts([lease]) == [alone]
+                others = asyncio.create_task(claimed(store))
+                await asyncio.sleep(0.05)
+                assert not others.done()
+                others.cancel()
+                await store.leases.end(lease)
+            assert await claimed(store) == ["good"]
+            assert await claimed(store, RETRIES) == ["a retry"]
+
+    run(deliver())
+
+
+def test_after_three_more_alone_it_is_poison(folder: Path, clock: FakeClock) -> None:
+    """One that waited for its turn meanwhile has as many deaths as before."""
+
+    async def deliver() -> None:
+        for _ in range(3):
+            async with running(folder, clock, dies=True) as store:
+                if store.database.run == 1:
+                    await store.sender.put_all(NEW, ["bad", "harmless"])
+                assert await claimed(store) == ["bad", "harmless"]
+        for _ in range(3):
+            async with running(folder, clock, dies=True) as store:
+                assert await claimed(store) == ["bad"]
+        async with running(folder, clock) as store:
+            (lease,) = await store.leases.claim(NEW, MOST)
+            assert texts([lease]) == ["harmless"]
+            await store.leases.end(lease)
+            rows = store.database.read(
+                lambda reading: reading.rows("SELECT container, body FROM blobs")
+            )
+            ((container, body),) = rows
+            assert container == "poison"
+            assert b'"body": "bad"' in body
+            assert store.queues.peek(NEW) == (0, [])
+
+    run(deliver())
+
+
+def test_what_waits_while_others_kill_the_process_is_no_poison(
+    folder: Path, clock: FakeClock
+) -> None:
+    async def deliver() -> None:
+        async with running(folder, clock) as store:
+            await store.sender.put(RETRIES, "patient", HOUR)
+        for _ in range(8):
+            async with running(folder, clock, dies=True) as store:
+                await store.sender.put(NEW, "any")
+                for lease in await store.leases.claim(NEW, 1):
+                    await store.leases.end(lease)
+        clock.advance(2 * HOUR)
+        async with running(folder, clock) as store:
+            (lease,) = await store.leases.claim(RETRIES, MOST)
+            assert lease.receipt.deaths == 0  # type: ignore[attr-defined]
+
+    run(deliver())
+
+
+def test_an_end_in_order_is_no_death(folder: Path, clock: FakeClock) -> None:
+    async def deliver() -> None:
+        for number in range(8):
+            async with running(folder, clock) as store:
+                if number == 0:
+                    await store.sender.put_all(NEW, ["one", "two"])
+                assert await claimed(store, most=1) == ["one"]
+        async with running(folder, clock) as store:
+            assert await claimed(store) == ["one", "two"]
+
+    run(deliver())
+
+
+def test_what_fails_comes_again_twenty_times_and_then_is_poison(
+    folder: Path, clock: FakeClock
+) -> None:
+    async def deliver() -> None:
+        async with running(folder, clock) as store:
+            await store.sender.put(NEW, "bad")
+            for _ in range(leases.MOST_FAILURES):
+                (lease,) = await store.leases.claim(NEW, MOST)
+                await store.leases.give_back(lease)
+                assert store.queues.receive(NEW, HOUR) == []
+                clock.advance(leases.AGAIN_IN)
+            (poison,) = store.queues.receive(Queue.DELIVERIES_POISON, HOUR)
+            assert poison.text == "bad"
+
+    run(deliver())
+
+
+# ── What waits ──
+
+
+def message(*, payload: str | None = None, events: int = 3, **changes: Any) -> str:
+    deliveries = [a_delivery(number, text=None if payload else "{}") for number in range(events)]
+    if payload:
+        deliveries = [
+            a_delivery(number, text=None, origin=each.origin._replace(payload=payload))
+            for number, each in enumerate(deliveries)
+        ]
+    ((_, text),) = encode_together([a_message(deliveries, **changes)])
+    return text
+
+
+def test_what_waits_is_known_exactly(folder: Path, clock: FakeClock) -> None:
+    """In hand, in the table, and after a death; not what has ended, or is given up."""
+
+    def waiting(store: SqlStore) -> dict[SubscriptionKey, int]:
+        return {key: each.events for key, each in store.queues.waiting().items()}
+
+    crm, erp = SubscriptionKey("orders", "crm"), SubscriptionKey("orders", "erp")
+
+    async def deliver() -> None:
+        async with running(folder, clock, dies=True) as store:
+            await prime(store)
+            await store.sender.put(NEW, message(subscription="CRM"))
+            await store.sender.put(NEW, message(subscription="erp", events=2))
+            await store.sender.put(RETRIES, message(subscription="crm", events=4), HOUR)
+            given_up = message(subscription="crm", events=5, dead_letter=a_note())
+            await store.sender.put(Queue.DEADLETTERS, given_up)
+            assert waiting(store) == {crm: 7, erp: 2}
+            of_blobs = store.queues.waiting(given_up=True)
+            assert {key: each.events for key, each in of_blobs.items()} == {crm: 5}
+            (first,) = await store.leases.claim(NEW, 1)
+            await store.leases.end(first)
+            (second,) = await store.leases.claim(NEW, 1)
+            assert waiting(store) == {crm: 4, erp: 2}
+            await store.leases.give_back(second)
+            assert waiting(store) == {crm: 4, erp: 2}
+        clock.advance(2 * HOUR)
+        async with running(folder, clock) as store:
+            assert waiting(store) == {crm: 4, erp: 2}
+            for queue in (NEW, RETRIES):
+                for lease in await store.leases.claim(queue, MOST):
+                    await store.leases.end(lease)
+            assert waiting(store) == {}
+            rows = "SELECT COUNT(*) FROM parts WHERE given_up = 0"
+            assert store.database.read(lambda reading: reading.rows(rows)) == [(0,)]
+
+    run(deliver())
+
+
+def test_the_age_of_what_waits_is_that_of_its_oldest_event(folder: Path, clock: FakeClock) -> None:
+    async def deliver() -> None:
+        async with running(folder, clock) as store:
+            for hours in (1, 3, 2):
+                each = a_delivery(0)
+                at = START - hours * HOUR
+                old = a_delivery(0, origin=each.origin._replace(published_at=at))
+                ((_, text),) = encode_together([a_message([old])])
+                await store.sender.put(RETRIES, text, HOUR)
+            (found,) = store.queues.waiting().values()
+            assert found.oldest == (START - 3 * HOUR).timestamp() * 1_000_000
+
+    run(deliver())
+
+
+def test_a_payload_stays_as_long_as_a_message_names_it(folder: Path, clock: FakeClock) -> None:
+    """However old it is, also when the message was replaced."""
+
+    async def deliver() -> None:
+        later = START + timedelta(days=9)
+        async with running(folder, clock) as store:
+            await prime(store)
+            names = [
+                await asyncio.to_thread(store.payloads.write, "p", START, ["a"]) for _ in range(3)
+            ]
+            await store.sender.put(NEW, message(payload=names[0]))
+            receipt = await store.sender.put(RETRIES, message(payload=names[1]), HOUR)
+            receipt = await store.sender.replace(  # type: ignore[assignment]
+                RETRIES, receipt, message(payload=names[2]), HOUR
+            )
+            assert store.payloads.delete_expired(later, NEVER) == 1
+            assert [store.payloads.read(name) for name in names] == [("a",), None, ("a",)]
+            (lease,) = await store.leases.claim(NEW, MOST)
+            await store.leases.end(lease)
+            assert await store.sender.take_back(RETRIES, receipt)
+            assert store.payloads.delete_expired(later, NEVER) == 2
+
+    run(deliver())
