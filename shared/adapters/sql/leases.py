@@ -19,14 +19,14 @@ from typing import NamedTuple
 
 from shared.adapters.sql.database import Database, Row, Writing, micros, moment
 from shared.adapters.sql.messages import NewMessage, delete_rows, put_down
+from shared.adapters.sql.traits import SQL
 from shared.clock import Clock
 from shared.engine.ports import Lease, OffLoop, Queue
 
-#: Queues whose messages are handed over, and where those go that fail too often.
-HANDED = {Queue.DELIVERIES: Queue.DELIVERIES_POISON, Queue.RETRIES: Queue.RETRIES_POISON}
-ROOM = 4096  # messages in hand of each queue
+HANDED = (Queue.DELIVERIES, Queue.RETRIES)  # the queues whose messages are handed over
+ROOM = SQL.in_hand  # messages of each
 AHEAD = timedelta(seconds=1)  # that messages are claimed before they are due
-MOST_FAILURES = 20  # as on Azure
+MOST_FAILURES = 20  # as on Azure; then it is recorded
 AGAIN_IN = timedelta(minutes=1)  # after a failure
 DEATHS_TOGETHER = 3  # from then on a message runs alone
 DEATHS = 6  # from then on it does not run
@@ -174,18 +174,26 @@ class SqlLeases:
         number = _receipt(lease).number
         due = self._clock.now() + AGAIN_IN
 
-        def write(writing: Writing) -> None:
-            writing.run(
-                "UPDATE messages SET run = 0, due = ?, receipt = receipt + 1, deaths = 0,"
-                " receives = receives + 1, queue = CASE WHEN receives + 1 < ? THEN queue ELSE ?"
-                f" END WHERE {_MINE}",
-                *(micros(due), MOST_FAILURES, HANDED[lease.queue].value, number, self.run),
-            )
-            put_down(writing, number)
+        def write(writing: Writing) -> bool:
+            """Tell whether it has failed too often: then it is in hand still."""
+            columns = "UPDATE messages SET receives = receives + 1, deaths = 0"
+            rows = writing.rows(f"{columns} WHERE {_MINE} RETURNING receives", number, self.run)
+            if rows and rows[0][0] >= MOST_FAILURES:
+                return True
+            put = "UPDATE messages SET run = 0, due = ?, receipt = receipt + 1"
+            if writing.run(f"{put} WHERE {_MINE}", micros(due), number, self.run):
+                put_down(writing, number)
+            return False
 
-        await self._database.write_on_loop(write)
-        self._hands[lease.queue].note(due)
-        self._is_out_of_hand(lease)
+        if await self._database.write_on_loop(write):
+            await self._end_as_poison(lease, f"it has failed {MOST_FAILURES} times")
+        else:
+            self._hands[lease.queue].note(due)
+            self._is_out_of_hand(lease)
+
+    async def _end_as_poison(self, lease: Lease, why: str) -> None:
+        await self._off_loop(partial(self._record, lease.queue, lease.body.decode(), why))
+        await self.end(lease)
 
     async def close(self) -> None:
         self._is_open = False
@@ -270,9 +278,7 @@ class SqlLeases:
                     self._hands[found.queue].out.add(receipt.number)
                     return found
                 why = f"{DEATHS} processes have ended while it was delivered"
-                record = partial(self._record, found.queue, found.body.decode(), why)
-                await self._off_loop(record)
-                await self.end(found)
+                await self._end_as_poison(found, why)
                 self._found = None
                 return None
         await self._is_over.wait()

@@ -9,13 +9,13 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from shared.adapters.sql.database import Row, Writing, micros, plain
+from shared.adapters.sql.traits import SQL
 from shared.clock import Clock
 from shared.delivery.messages.message_reader import Outline, outline_of
 from shared.engine.ports import Queue, Receipt
 from shared.errors import Unstorable
 
-MAX_BYTES = 64 * 1024
-_LONGEST = timedelta(days=7)
+FOR_HEADERS = 16 * 1024  # bytes of a dead letter, beside the size that the store names
 _NO_WAIT = timedelta()
 _NUMBERS_OF_A_RUN = 2**40  # of messages
 _INSERT = (
@@ -60,10 +60,10 @@ class NewMessages:
             body = text.encode()
         except UnicodeEncodeError as error:
             raise Unstorable from error
-        if len(body) > MAX_BYTES:
+        if len(body) > SQL.message_size + FOR_HEADERS:
             raise Unstorable
         now = self._clock.now()
-        due = micros(now + max(_NO_WAIT, min(visible_in, _LONGEST)))
+        due = micros(now + max(_NO_WAIT, visible_in))
         return NewMessage(next(self._numbers), text, body, outline_of(text), due, micros(now))
 
 
@@ -123,7 +123,7 @@ def put_down(writing: Writing, number: int) -> None:
 def key_of(queue: Queue, receipt: Receipt) -> Row | None:
     """Return what identifies a message in the table; ``None``: such a receipt is not ours."""
     try:
-        return int(receipt.message_id), queue.value, int(receipt.pop_receipt)
+        return int(receipt.message_id), queue.value, int(receipt.version)
     except ValueError:
         return None
 

@@ -104,4 +104,4 @@ class SqlSender:
 
         if not await self._database.write_on_loop(write, then=then):
             return None
-        return receipt._replace(pop_receipt=str(key[2] + 1))
+        return receipt._replace(version=str(key[2] + 1))

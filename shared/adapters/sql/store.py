@@ -19,6 +19,7 @@ from shared.adapters.sql.payloads import SqlPayloads
 from shared.adapters.sql.queues import SqlQueues
 from shared.adapters.sql.sender import SqlSender
 from shared.adapters.sql.sqlite import LOW_WATER, SqliteDatabase
+from shared.adapters.sql.traits import SQL
 from shared.clock import Clock
 from shared.engine.keeping.poison_records import PoisonRecords
 from shared.engine.ports import DeadLetters, Threads
@@ -38,6 +39,8 @@ class SqlStore:
     Raises:
         StoreRefused: the folder can't be used; the message says what to do.
     """
+
+    traits = SQL
 
     def __init__(  # noqa: PLR0913 - this is all, and each by its name
         self,

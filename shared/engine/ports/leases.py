@@ -46,7 +46,7 @@ class Leases(Protocol):
 
     async def give_back(self, lease: Lease) -> None:
         """
-        Have a message that could not be handled come again later, 20 times; then it is poison.
+        Have a message that could not be handled come again; after 20 times it is recorded.
 
         Raises:
             StorageUnavailable: it comes again, at the latest when this process has ended.

@@ -1,8 +1,8 @@
 """
 A program that uses a store until it is killed, and tells what it was told.
 
-Arguments: a folder, and a name for its events. Lines: ``ready``, ``refused``, and what was answered,
-is about to end, or has ended, with its text.
+Arguments: a folder, and a name for its events. Lines: ``ready``, ``refused``, and what was
+answered, is about to end, or has ended, with its text.
 """
 
 from __future__ import annotations

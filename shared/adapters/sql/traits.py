@@ -1,0 +1,13 @@
+"""What an SQL database says about itself as a store."""
+
+from __future__ import annotations
+
+from shared.engine.ports.store import StoreTraits
+
+SQL = StoreTraits(
+    # Larger events are stored once, beside their messages: each retry stores its message anew.
+    message_size=64 * 1024,
+    in_hand=4096,
+    hiding=None,
+    has_poison_queues=False,
+)
