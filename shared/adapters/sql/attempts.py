@@ -12,7 +12,7 @@ from shared.adapters.sql.database import (
     MOST_ROWS,
     Database,
     Row,
-    Writing,
+    WriteTransaction,
     micros,
     moment,
     plain,
@@ -111,7 +111,7 @@ class SqlAttempts:
         return sorted(old)
 
 
-def write_attempts(writing: Writing, rows: Sequence[Row]) -> None:
+def write_attempts(writing: WriteTransaction, rows: Sequence[Row]) -> None:
     """Store rows of attempts, replacing those of the same attempt."""
     writing.run_all(_WRITE, rows)
     sizes: Counter[int] = Counter()
@@ -120,7 +120,7 @@ def write_attempts(writing: Writing, rows: Sequence[Row]) -> None:
     writing.run_all(_ADD_BYTES, sizes.items())
 
 
-def _delete(writing: Writing, hour: int) -> bool:
+def _delete(writing: WriteTransaction, hour: int) -> bool:
     """Delete some records of an hour; tell whether none is left."""
     columns = "topic, subscription, hour, system_id, number, ends"
     deleted = writing.run(

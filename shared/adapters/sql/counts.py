@@ -10,7 +10,7 @@ from shared.adapters.sql.database import (
     MOST_ROWS,
     Database,
     Row,
-    Writing,
+    WriteTransaction,
     micros,
     moment,
     plain,
@@ -109,7 +109,7 @@ class SqlCounts:
     def _roll_up(self, topic: str, subscription: str, before: datetime, forget: datetime) -> int:
         """Replace the hours of a subscription by their sum, in one transaction."""
 
-        def write(writing: Writing) -> int:
+        def write(writing: WriteTransaction) -> int:
             rows = writing.rows(
                 "SELECT span, topic, subscription, start, instance, counts FROM counts"
                 " WHERE topic = ? AND subscription = ? AND (span = 'sum'"

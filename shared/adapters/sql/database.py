@@ -24,14 +24,14 @@ def _ignore(_: object) -> None:
     pass
 
 
-class Reading(Protocol):
+class ReadTransaction(Protocol):
     """A transaction that reads."""
 
     def rows(self, statement: str, *parameters: object) -> list[Row]:
         """Run *statement* and return its rows."""
 
 
-class Writing(Reading, Protocol):
+class WriteTransaction(ReadTransaction, Protocol):
     """A transaction that writes."""
 
     def run(self, statement: str, *parameters: object) -> int:
@@ -41,7 +41,7 @@ class Writing(Reading, Protocol):
         """Run *statement* with each of *parameters*."""
 
 
-Write = Callable[[Writing], T]
+Write = Callable[[WriteTransaction], T]
 
 
 class Database(Protocol):
@@ -73,7 +73,7 @@ class Database(Protocol):
         the caller be cancelled.
         """
 
-    def read(self, read: Callable[[Reading], T]) -> T:
+    def read(self, read: Callable[[ReadTransaction], T]) -> T:
         """
         Return what *read* returns; it sees one moment, and is short.
 

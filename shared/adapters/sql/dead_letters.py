@@ -16,9 +16,9 @@ from zlib import crc32
 from shared.adapters.sql.database import (
     MOST_ROWS,
     Database,
-    Reading,
+    ReadTransaction,
     Row,
-    Writing,
+    WriteTransaction,
     micros,
     moment,
 )
@@ -76,7 +76,7 @@ class SqlDeadLetters:
         metadata = json.dumps(summary.to_metadata()) if summary else None
         described = micros(self._clock.now()), f'"0x{crc32(body):X}"', len(body)
 
-        def write(writing: Writing) -> tuple[Row, bool]:
+        def write(writing: WriteTransaction) -> tuple[Row, bool]:
             is_new = writing.run(
                 "INSERT INTO blobs (container, path, written, etag, size, summary, body)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (container, path) DO NOTHING",
@@ -122,7 +122,7 @@ class SqlDeadLetters:
         """Delete the blobs written before a moment, until *deadline*; return how many."""
         deleted = 0
 
-        def write(writing: Writing) -> int:
+        def write(writing: WriteTransaction) -> int:
             return writing.run(
                 "DELETE FROM blobs WHERE (container, path) IN (SELECT container, path FROM blobs"
                 " WHERE written < ? ORDER BY written LIMIT ?)",
@@ -162,7 +162,7 @@ class SqlDeadLetters:
         )
 
 
-def _listing(reading: Reading, destination: DeadLetterDestination, folder: str) -> Listing:
+def _listing(reading: ReadTransaction, destination: DeadLetterDestination, folder: str) -> Listing:
     """Step from one folder to the next, whatever is in each of them."""
     listing = Listing([], [])
     after = folder

@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
-from shared.adapters.sql.database import Database, Reading, Row, Writing
+from shared.adapters.sql.database import Database, ReadTransaction, Row, WriteTransaction
 from shared.engine.ports import PROCESSES, STATE, Document, Resource, Table
 from shared.errors import Conflict, InvalidDocument
 
@@ -41,7 +41,7 @@ class SqlDocuments:
         key = table.value, partition.lower(), name.lower()
         row = key[2], uuid.uuid4().hex, text
 
-        def write(writing: Writing) -> Resource:
+        def write(writing: WriteTransaction) -> Resource:
             there = _find(writing, table, partition, name)
             if (there.etag if there else None) != etag:
                 if there and there.document == json.loads(text):
@@ -62,7 +62,7 @@ class SqlDocuments:
         if not _are_keys(partition, name):
             return False
 
-        def write(writing: Writing) -> bool:
+        def write(writing: WriteTransaction) -> bool:
             deleted = writing.run(
                 "DELETE FROM documents WHERE kind = ? AND partition = ? AND name = ?"
                 f"{' AND etag = ?' if etag else ''}",
@@ -94,7 +94,7 @@ class SqlDocuments:
         return [_resource(row) for row in found]
 
 
-def _find(reading: Reading, table: Table, partition: str, name: str) -> Resource | None:
+def _find(reading: ReadTransaction, table: Table, partition: str, name: str) -> Resource | None:
     rows = reading.rows(
         f"SELECT {_COLUMNS} FROM documents WHERE kind = ? AND partition = ? AND name = ?",
         *(table.value, partition.lower(), name.lower()),
@@ -102,7 +102,7 @@ def _find(reading: Reading, table: Table, partition: str, name: str) -> Resource
     return _resource(rows[0]) if rows else None
 
 
-def _note_change(writing: Writing, table: Table, partition: str) -> None:
+def _note_change(writing: WriteTransaction, table: Table, partition: str) -> None:
     if table in _CATALOGUE and partition.lower() not in _NO_CATALOGUE:
         writing.run("UPDATE state SET value = value + 1 WHERE name = 'catalogue'")
 

@@ -16,7 +16,7 @@ from threading import Thread
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from shared import telemetry
-from shared.adapters.sql.database import Write, Writing
+from shared.adapters.sql.database import Write, WriteTransaction
 from shared.errors import StorageUnavailable
 
 T = TypeVar("T")
@@ -27,7 +27,7 @@ class Broken(Exception):
     """The connection has failed: what it has written since the last commit may not be stored."""
 
 
-class GroupConnection(Writing, Protocol):
+class GroupConnection(WriteTransaction, Protocol):
     """A connection for one thread. Each of its methods may raise `Broken`."""
 
     @property
@@ -59,7 +59,7 @@ class GroupConnection(Writing, Protocol):
         """End; nothing is under way."""
 
 
-class Outcome(NamedTuple):
+class WriteResult(NamedTuple):
     """What a write has returned, or its error."""
 
     value: Any = None
@@ -68,8 +68,8 @@ class Outcome(NamedTuple):
 
 class _Call(NamedTuple):
     write: Write[Any]
-    result: Future[Any] | asyncio.Future[Any]
-    loop: asyncio.AbstractEventLoop | None = None  # of a result that belongs to one
+    future: Future[Any] | asyncio.Future[Any]
+    loop: asyncio.AbstractEventLoop | None = None  # of a future that belongs to one
     then: Callable[[Any], object] = lambda _: None  # called there, with ``None`` after a failure
 
 
@@ -126,7 +126,7 @@ class GroupWriter:
             del call, group  # Nobody's results are kept while nothing arrives.
             self._connection.tidy()
         left = list(self._arrived())
-        _tell(left, [Outcome(error=StorageUnavailable())] * len(left))
+        _tell(left, [WriteResult(error=StorageUnavailable()) for _ in left])
         self._connection.close()
 
     def _arrived(self) -> Iterator[_Call]:
@@ -137,74 +137,78 @@ class GroupWriter:
                     return
                 yield call
 
-    def _commit(self, writes: Sequence[Write[Any]]) -> Sequence[Outcome]:
+    def _commit(self, writes: Sequence[Write[Any]]) -> Sequence[WriteResult]:
         try:
             self._connection.begin()
-            outcomes = self._together(writes)
-            if outcomes is None:
+            results = self._together(writes)
+            if results is None:
                 self._connection.rollback()
                 self._connection.begin()
-                outcomes = [self._apart(write) for write in writes]
+                results = [self._apart(write) for write in writes]
             self._connection.commit()
         except Exception as error:  # noqa: BLE001 - everybody hears of it
             self._connection.rollback()
             telemetry.error("storage.failed", error=type(error).__name__, detail=str(error))
-            failed = StorageUnavailable()
-            failed.__cause__ = error
-            return [Outcome(error=failed)] * len(writes)
-        return outcomes
+            return [WriteResult(error=_failed(error)) for _ in writes]
+        return results
 
-    def _together(self, writes: Sequence[Write[Any]]) -> Sequence[Outcome] | None:
+    def _together(self, writes: Sequence[Write[Any]]) -> Sequence[WriteResult] | None:
         """Run all writes; ``None``: one was refused that has written something."""
-        outcomes = []
+        results = []
         for write in writes:
             before = self._connection.changes
-            outcomes.append(self._outcome(write))
-            if outcomes[-1].error and self._connection.changes != before:
+            results.append(self._result(write))
+            if results[-1].error and self._connection.changes != before:
                 return None
-        return outcomes
+        return results
 
-    def _apart(self, write: Write[Any]) -> Outcome:
+    def _apart(self, write: Write[Any]) -> WriteResult:
         """Run a write in a savepoint; what a refused one has written is undone."""
         self._connection.savepoint()
-        outcome = self._outcome(write)
-        if outcome.error:
+        result = self._result(write)
+        if result.error:
             self._connection.undo()
         else:
             self._connection.release()
-        return outcome
+        return result
 
-    def _outcome(self, write: Write[Any]) -> Outcome:
+    def _result(self, write: Write[Any]) -> WriteResult:
         try:
-            return Outcome(write(self._connection))
+            return WriteResult(write(self._connection))
         except Broken:
             raise
         except Exception as error:  # noqa: BLE001 - its caller gets it
-            return Outcome(error=error)
+            return WriteResult(error=error)
 
 
-def _tell(group: Sequence[_Call], outcomes: Sequence[Outcome]) -> None:
+def _failed(cause: Exception) -> StorageUnavailable:
+    failed = StorageUnavailable()
+    failed.__cause__ = cause
+    return failed
+
+
+def _tell(group: Sequence[_Call], results: Sequence[WriteResult]) -> None:
     """Give each caller its result: those of an event loop all at once."""
     of_loops = defaultdict(list)
-    for call, outcome in zip(group, outcomes, strict=True):
+    for call, result in zip(group, results, strict=True):
         if call.loop:
-            of_loops[call.loop].append((call, outcome))
+            of_loops[call.loop].append((call, result))
         else:
-            _set(call.result, outcome)
-    for loop, results in of_loops.items():
+            _set(call.future, result)
+    for loop, ended in of_loops.items():
         with suppress(RuntimeError):  # The loop has been closed: nobody waits.
-            loop.call_soon_threadsafe(_set_all, results)
+            loop.call_soon_threadsafe(_set_all, ended)
 
 
-def _set_all(ended: Sequence[tuple[_Call, Outcome]]) -> None:
-    for call, outcome in ended:
-        call.then(outcome.value)
-        if not call.result.done():  # cancelled
-            _set(call.result, outcome)
+def _set_all(ended: Sequence[tuple[_Call, WriteResult]]) -> None:
+    for call, result in ended:
+        call.then(result.value)
+        if not call.future.done():  # cancelled
+            _set(call.future, result)
 
 
-def _set(result: Future[Any] | asyncio.Future[Any], outcome: Outcome) -> None:
-    if outcome.error:
-        result.set_exception(outcome.error)
+def _set(future: Future[Any] | asyncio.Future[Any], result: WriteResult) -> None:
+    if result.error:
+        future.set_exception(result.error)
     else:
-        result.set_result(outcome.value)
+        future.set_result(result.value)

@@ -17,7 +17,7 @@ from functools import partial
 from itertools import count
 from typing import NamedTuple
 
-from shared.adapters.sql.database import Database, Row, Writing, micros, moment
+from shared.adapters.sql.database import Database, Row, WriteTransaction, micros, moment
 from shared.adapters.sql.messages import NewMessage, delete_rows, put_down
 from shared.adapters.sql.traits import SQL
 from shared.clock import Clock
@@ -161,7 +161,7 @@ class SqlLeases:
     async def end(self, lease: Lease) -> None:
         receipt = _receipt(lease)
 
-        def write(writing: Writing) -> None:
+        def write(writing: WriteTransaction) -> None:
             statement = f"DELETE FROM messages WHERE {_MINE}"
             if writing.run(statement, receipt.number, self.run) and receipt.has_rows:
                 delete_rows(writing, receipt.number)
@@ -174,7 +174,7 @@ class SqlLeases:
         number = _receipt(lease).number
         due = self._clock.now() + AGAIN_IN
 
-        def write(writing: Writing) -> bool:
+        def write(writing: WriteTransaction) -> bool:
             """Tell whether it has failed too often: then it is in hand still."""
             columns = "UPDATE messages SET receives = receives + 1, deaths = 0"
             rows = writing.rows(f"{columns} WHERE {_MINE} RETURNING receives", number, self.run)
@@ -199,7 +199,7 @@ class SqlLeases:
         self._is_open = False
         numbers = [number for hand in self._hands.values() for number in hand.numbers]
 
-        def write(writing: Writing) -> None:
+        def write(writing: WriteTransaction) -> None:
             for number in numbers:
                 statement = f"UPDATE messages SET run = 0, receipt = receipt + 1 WHERE {_MINE}"
                 if writing.run(statement, number, self.run):
@@ -238,7 +238,7 @@ class SqlLeases:
         most = min(_BATCH, hand.room)
         until = self._now() + AHEAD
 
-        def write(writing: Writing) -> tuple[list[Row], datetime | None]:
+        def write(writing: WriteTransaction) -> tuple[list[Row], datetime | None]:
             left = self.run, queue.value, DEATHS_TOGETHER - 1
             rows = writing.rows(_CLAIM.format(_LEFT), self.run, *left, most)
             if len(rows) < most:

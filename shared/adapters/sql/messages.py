@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import NamedTuple
 
-from shared.adapters.sql.database import Row, Writing, micros, plain
+from shared.adapters.sql.database import Row, WriteTransaction, micros, plain
 from shared.adapters.sql.traits import SQL
 from shared.clock import Clock
 from shared.delivery.messages.message_reader import Outline, outline_of
@@ -67,7 +67,7 @@ class NewMessages:
         return NewMessage(next(self._numbers), text, body, outline_of(text), due, micros(now))
 
 
-def insert(writing: Writing, queue: Queue, message: NewMessage, run: int = 0) -> None:
+def insert(writing: WriteTransaction, queue: Queue, message: NewMessage, run: int = 0) -> None:
     """
     Store a message that *run* has in hand; 0: nobody has.
 
@@ -84,7 +84,7 @@ def insert(writing: Writing, queue: Queue, message: NewMessage, run: int = 0) ->
     _insert_payloads(writing, message)
 
 
-def replace(writing: Writing, key: Row, message: NewMessage) -> bool:
+def replace(writing: WriteTransaction, key: Row, message: NewMessage) -> bool:
     """Replace a message that nobody has received meanwhile; tell whether that is so."""
     replaced = writing.run(
         f"UPDATE messages SET due = ?, receipt = receipt + 1, body = ? WHERE {FREE}",
@@ -98,7 +98,7 @@ def replace(writing: Writing, key: Row, message: NewMessage) -> bool:
     return bool(replaced)
 
 
-def delete(writing: Writing, key: Row) -> bool:
+def delete(writing: WriteTransaction, key: Row) -> bool:
     """Delete a message that nobody has received meanwhile; tell whether that is so."""
     deleted = writing.run(f"DELETE FROM messages WHERE {FREE}", *key)
     if deleted:
@@ -106,13 +106,13 @@ def delete(writing: Writing, key: Row) -> bool:
     return bool(deleted)
 
 
-def delete_rows(writing: Writing, number: int) -> None:
+def delete_rows(writing: WriteTransaction, number: int) -> None:
     """Delete what says what waits in a message."""
     writing.run("DELETE FROM parts WHERE message = ?", number)
     writing.run("DELETE FROM message_payloads WHERE message = ?", number)
 
 
-def put_down(writing: Writing, number: int) -> None:
+def put_down(writing: WriteTransaction, number: int) -> None:
     """Give a message that nobody has in hand any more its rows of parts."""
     for (counts,) in writing.rows("SELECT counts FROM messages WHERE id = ?", number):
         if counts is not None:
@@ -142,10 +142,12 @@ def _parts_of(outline: Outline) -> Sequence[Sequence[str | int]]:
     ]
 
 
-def _insert_parts(writing: Writing, number: int, parts: Sequence[Sequence[str | int]]) -> None:
+def _insert_parts(
+    writing: WriteTransaction, number: int, parts: Sequence[Sequence[str | int]]
+) -> None:
     writing.run_all(_INSERT_PART, [(number, *part) for part in parts])
 
 
-def _insert_payloads(writing: Writing, message: NewMessage) -> None:
+def _insert_payloads(writing: WriteTransaction, message: NewMessage) -> None:
     names = message.outline.payloads
     writing.run_all(_INSERT_PAYLOAD, [(message.number, name) for name in names])

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from shared.adapters.sql.database import MOST_ROWS, Database, Writing, micros, moment
+from shared.adapters.sql.database import MOST_ROWS, Database, WriteTransaction, micros, moment
 from shared.clock import Deadline
 
 _HOUR = "%Y%m%d%H"
@@ -37,7 +37,7 @@ class SqlPayloads:
         hour = moment(micros(now)).replace(minute=0, second=0, microsecond=0)
         deleted = 0
 
-        def write(writing: Writing) -> int:
+        def write(writing: WriteTransaction) -> int:
             return writing.run(
                 "DELETE FROM payloads WHERE name IN (SELECT name FROM payloads WHERE expires < ?"
                 " AND NOT EXISTS (SELECT 1 FROM message_payloads WHERE payload = payloads.name)"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import NamedTuple
 
-from shared.adapters.sql.database import Database, Reading, micros, moment, text_of_plain
+from shared.adapters.sql.database import Database, ReadTransaction, micros, moment, text_of_plain
 from shared.adapters.sql.messages import FREE, delete, key_of
 from shared.clock import Clock
 from shared.engine.ports import Backlog, Peeked, Queue, Receipt, Received
@@ -65,7 +65,7 @@ class SqlQueues:
     def peek(self, queue: Queue) -> Backlog | None:
         now = micros(self._clock.now())
 
-        def read(reading: Reading) -> Backlog:
+        def read(reading: ReadTransaction) -> Backlog:
             name = queue.value
             free, in_hand = (
                 reading.rows(f"SELECT COUNT(*) FROM messages WHERE {of} AND queue = ?", name)[0][0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
-from shared.adapters.sql.database import Database, Writing
+from shared.adapters.sql.database import Database, WriteTransaction
 from shared.adapters.sql.leases import SqlLeases
 from shared.adapters.sql.messages import (
     NewMessage,
@@ -65,7 +65,7 @@ class SqlSender:
         room = self._leases.reserve(queue, len(messages)) if is_due else 0
         run = self._leases.run
 
-        def write(writing: Writing) -> Mapping[int, StorageUnavailable]:
+        def write(writing: WriteTransaction) -> Mapping[int, StorageUnavailable]:
             faults = {}
             for place, each in enumerate(messages):
                 try:
@@ -96,7 +96,7 @@ class SqlSender:
             return None
         message = self._new.make(text, visible_in)
 
-        def write(writing: Writing) -> bool:
+        def write(writing: WriteTransaction) -> bool:
             return replace(writing, key, message)
 
         def then(is_replaced: bool | None) -> None:  # noqa: FBT001

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 import apsw
 
 from shared import telemetry
-from shared.adapters.sql.database import Reading, Row, Write, micros, moment
+from shared.adapters.sql.database import ReadTransaction, Row, Write, micros, moment
 from shared.adapters.sql.folder import Folder, StoreRefused
 from shared.adapters.sql.group_writer import Broken, GroupWriter
 from shared.adapters.sql.migrations import LATEST, Migration, migrations, refusal
@@ -261,7 +261,7 @@ class SqliteConnection:
                 self._pages = 0
             if self._value("PRAGMA freelist_count") > 2 * _SPARE_PAGES:
                 self.rows(f"PRAGMA incremental_vacuum({_SPARE_PAGES})")
-        except Broken as error:
+        except (Broken, StorageUnavailable) as error:
             telemetry.error("storage.failed", error="checkpoint", detail=str(error))
 
     def close(self) -> None:
@@ -352,7 +352,7 @@ class SqliteDatabase:
             raise
         return await result
 
-    def read(self, read: Callable[[Reading], T]) -> T:
+    def read(self, read: Callable[[ReadTransaction], T]) -> T:
         reader = self._reader()
         try:
             with reader.transaction():
@@ -373,7 +373,7 @@ class SqliteDatabase:
 
     @property
     def sizes(self) -> Sizes:
-        def read(reading: Reading) -> Sizes:
+        def read(reading: ReadTransaction) -> Sizes:
             size, pages, free = (
                 reading.rows(f"PRAGMA {name}")[0][0]
                 for name in ("page_size", "page_count", "freelist_count")

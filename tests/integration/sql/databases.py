@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from shared.adapters.sql.database import Writing
+from shared.adapters.sql.database import WriteTransaction
 from shared.adapters.sql.folder import Folder
 from shared.adapters.sql.sqlite import SqliteDatabase
 from shared.clock import SystemClock
@@ -32,7 +32,7 @@ def restored(folder: Path, images: Mapping[str, bytes]) -> Path:
     return folder
 
 
-def add(writing: Writing, name: str, size: int = 1) -> None:
+def add(writing: WriteTransaction, name: str, size: int = 1) -> None:
     """Store a row that is found by `names`."""
     statement = "INSERT INTO payloads (name, expires, body) VALUES (?, 0, ?)"
     writing.run(statement, name, bytes(size))

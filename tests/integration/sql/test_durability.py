@@ -12,7 +12,7 @@ from typing import Any
 import apsw
 import pytest
 
-from shared.adapters.sql.database import Writing
+from shared.adapters.sql.database import WriteTransaction
 from shared.adapters.sql.folder import StoreRefused
 from shared.adapters.sql.sqlite import SqliteConnection, SqliteDatabase
 from shared.errors import Conflict, StorageUnavailable
@@ -39,7 +39,7 @@ def test_what_arrives_during_a_commit_is_committed_together(folder: Path) -> Non
     with opened(folder) as database:
         begun, go_on = Event(), Event()
 
-        def slow(_: Writing) -> None:
+        def slow(_: WriteTransaction) -> None:
             begun.set()
             go_on.wait(60)
 
@@ -65,11 +65,11 @@ def test_what_arrives_during_a_commit_is_committed_together(folder: Path) -> Non
 def test_a_refused_write_is_undone_and_fails_nobody_else(folder: Path) -> None:
     """In one group, whatever it has written before it was refused."""
 
-    def refused(writing: Writing, error: Exception) -> None:
+    def refused(writing: WriteTransaction, error: Exception) -> None:
         add(writing, f"of {error!r}")
         raise error
 
-    def twice(writing: Writing) -> None:
+    def twice(writing: WriteTransaction) -> None:
         add(writing, "first")
         add(writing, "second")
         add(writing, "second")
