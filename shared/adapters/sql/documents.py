@@ -28,7 +28,7 @@ class SqlDocuments:
     def get(self, table: Table, partition: str, name: str) -> Resource | None:
         if not _are_keys(partition, name):
             return None
-        return self._database.read(lambda reading: _find(reading, table, partition, name))
+        return self._database.read(lambda reading: find_document(reading, table, partition, name))
 
     def put(
         self, table: Table, partition: str, name: str, document: Document, etag: str | None
@@ -42,7 +42,7 @@ class SqlDocuments:
         row = key[2], uuid.uuid4().hex, text
 
         def write(writing: WriteTransaction) -> Resource:
-            there = _find(writing, table, partition, name)
+            there = find_document(writing, table, partition, name)
             if (there.etag if there else None) != etag:
                 if there and there.document == json.loads(text):
                     return there
@@ -94,7 +94,10 @@ class SqlDocuments:
         return [_resource(row) for row in found]
 
 
-def _find(reading: ReadTransaction, table: Table, partition: str, name: str) -> Resource | None:
+def find_document(
+    reading: ReadTransaction, table: Table, partition: str, name: str
+) -> Resource | None:
+    """Return a document; *partition* and *name* are legal keys."""
     rows = reading.rows(
         f"SELECT {_COLUMNS} FROM documents WHERE kind = ? AND partition = ? AND name = ?",
         *(table.value, partition.lower(), name.lower()),

@@ -18,7 +18,7 @@ from itertools import count
 from typing import NamedTuple
 
 from shared.adapters.sql.database import Database, Row, WriteTransaction, micros, moment
-from shared.adapters.sql.messages import NewMessage, delete_rows, put_down
+from shared.adapters.sql.messages import NewMessage, delete_in_hand, open_keys, open_text, put_down
 from shared.adapters.sql.traits import SQL
 from shared.clock import Clock
 from shared.engine.ports import Lease, OffLoop, Queue
@@ -77,7 +77,7 @@ class _Hand:
     @property
     def numbers(self) -> list[int]:
         leases = [*self.ready, *(lease for _, _, lease in self.ahead)]
-        return [*self.out, *(_receipt(each).number for each in leases)]
+        return [*self.out, *(receipt_of(each).number for each in leases)]
 
     def note(self, due: datetime) -> None:
         """Note that a message in the table alone is due then."""
@@ -158,20 +158,25 @@ class SqlLeases:
                 async with asyncio.timeout(self._wait(hand)):
                     await hand.news.wait()
 
+    def has(self, lease: Lease) -> bool:
+        """Tell whether a message is in hand, and was handed over."""
+        return receipt_of(lease).number in self._hands[lease.queue].out
+
     async def end(self, lease: Lease) -> None:
-        receipt = _receipt(lease)
+        """Does nothing for one that was settled (`SqlSettling`)."""
+        receipt = receipt_of(lease)
+        if not self.has(lease):
+            return
 
         def write(writing: WriteTransaction) -> None:
-            statement = f"DELETE FROM messages WHERE {_MINE}"
-            if writing.run(statement, receipt.number, self.run) and receipt.has_rows:
-                delete_rows(writing, receipt.number)
+            delete_in_hand(writing, receipt.number, self.run, has_rows=receipt.has_rows)
 
         await self._database.write_on_loop(write)
-        self._is_out_of_hand(lease)
+        self.has_ended(lease)
 
     async def give_back(self, lease: Lease) -> None:
         """What did not end this process has no deaths any more."""
-        number = _receipt(lease).number
+        number = receipt_of(lease).number
         due = self._clock.now() + AGAIN_IN
 
         def write(writing: WriteTransaction) -> bool:
@@ -189,7 +194,7 @@ class SqlLeases:
             await self._end_as_poison(lease, f"it has failed {MOST_FAILURES} times")
         else:
             self._hands[lease.queue].note(due)
-            self._is_out_of_hand(lease)
+            self.has_ended(lease)
 
     async def _end_as_poison(self, lease: Lease, why: str) -> None:
         await self._off_loop(partial(self._record, lease.queue, lease.body.decode(), why))
@@ -222,7 +227,7 @@ class SqlLeases:
         while hand.ahead and hand.ahead[0][0] <= now:
             hand.ready.append(heapq.heappop(hand.ahead)[-1])
         leases = [hand.ready.popleft() for _ in range(min(most, len(hand.ready)))]
-        hand.out.update(_receipt(each).number for each in leases)
+        hand.out.update(receipt_of(each).number for each in leases)
         return leases
 
     def _wait(self, hand: _Hand) -> float:
@@ -244,6 +249,7 @@ class SqlLeases:
             if len(rows) < most:
                 due = queue.value, micros(until), most - len(rows)
                 rows += writing.rows(_CLAIM.format(_DUE), self.run, *due)
+            rows = [_open(writing, row) for row in rows]
             if len(rows) == most:
                 return rows, until
             wanted = "SELECT MIN(due) FROM messages WHERE run = 0 AND queue = ?"
@@ -256,7 +262,7 @@ class SqlLeases:
             if claimed:
                 rows, hand.next_due = claimed
                 for lease in map(_lease, rows):
-                    heapq.heappush(hand.ahead, (_receipt(lease).due, next(self._order), lease))
+                    heapq.heappush(hand.ahead, (receipt_of(lease).due, next(self._order), lease))
 
         hand.reserved += most
         await self._database.write_on_loop(write, then=then)
@@ -271,7 +277,7 @@ class SqlLeases:
                     self._looks_for_alone = False
                     self._tell_all()
                     return None
-                receipt = _receipt(found)
+                receipt = receipt_of(found)
                 if receipt.deaths < DEATHS:
                     self._found, self._alone = None, receipt.number
                     self._is_over.clear()
@@ -291,12 +297,15 @@ class SqlLeases:
             for row in rows or ():
                 self._found = _lease(row)
 
-        await self._database.write_on_loop(
-            lambda writing: writing.rows(_CLAIM.format(_ALONE), self.run, *values), then=then
-        )
+        def write(writing: WriteTransaction) -> list[Row]:
+            rows = writing.rows(_CLAIM.format(_ALONE), self.run, *values)
+            return [_open(writing, row) for row in rows]
 
-    def _is_out_of_hand(self, lease: Lease) -> None:
-        number = _receipt(lease).number
+        await self._database.write_on_loop(write, then=then)
+
+    def has_ended(self, lease: Lease) -> None:
+        """Note that a message is out of hand."""
+        number = receipt_of(lease).number
         hand = self._hands[lease.queue]
         hand.out.discard(number)
         if self._alone == number:
@@ -310,7 +319,14 @@ class SqlLeases:
             hand.news.set()
 
 
-def _receipt(lease: Lease) -> SqlReceipt:
+def _open(writing: WriteTransaction, row: Row) -> Row:
+    """Return a claimed row with the text of what is not settled: a process may have died midway."""
+    number, queue, body, *others = row
+    text = open_text(body.decode(), open_keys(writing, number))
+    return (number, queue, text.encode(), *others)
+
+
+def receipt_of(lease: Lease) -> SqlReceipt:
     assert isinstance(lease.receipt, SqlReceipt)  # noqa: S101 - it is ours
     return lease.receipt
 

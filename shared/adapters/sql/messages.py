@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import timedelta
 from typing import NamedTuple
 
-from shared.adapters.sql.database import Row, WriteTransaction, micros, plain
+from shared.adapters.sql.database import Row, WriteTransaction, micros, plain, text_of_plain
 from shared.adapters.sql.traits import SQL
 from shared.clock import Clock
-from shared.delivery.messages.message_reader import Outline, outline_of
+from shared.delivery.messages.message import MessagePart, OtherVersion, ReplayStep
+from shared.delivery.messages.message_reader import Outline, decode, outline_of
+from shared.delivery.messages.message_writer import encode_remaining
 from shared.engine.ports import Queue, Receipt
 from shared.errors import Unstorable
+from shared.subscriptions.subscription import SubscriptionKey
 
 FOR_HEADERS = 16 * 1024  # bytes of a dead letter, beside the size that the store names
 _NO_WAIT = timedelta()
@@ -112,12 +115,70 @@ def delete_rows(writing: WriteTransaction, number: int) -> None:
     writing.run("DELETE FROM message_payloads WHERE message = ?", number)
 
 
+def delete_in_hand(
+    writing: WriteTransaction, number: int, run: int, *, has_rows: bool = True
+) -> bool:
+    """Delete a message that *run* has in hand; tell whether it has."""
+    deleted = writing.run("DELETE FROM messages WHERE id = ? AND run = ?", number, run)
+    if deleted and has_rows:
+        delete_rows(writing, number)
+    return bool(deleted)
+
+
 def put_down(writing: WriteTransaction, number: int) -> None:
     """Give a message that nobody has in hand any more its rows of parts."""
     for (counts,) in writing.rows("SELECT counts FROM messages WHERE id = ?", number):
         if counts is not None:
             _insert_parts(writing, number, json.loads(counts))
             writing.run("UPDATE messages SET counts = NULL WHERE id = ?", number)
+
+
+def settle_parts(writing: WriteTransaction, number: int, keys: Collection[SubscriptionKey]) -> None:
+    """Note that nothing is open any more of the parts with *keys*; others of the message are."""
+    settled = {(plain(topic), plain(subscription)) for topic, subscription in keys}
+    for (counts,) in writing.rows("SELECT counts FROM messages WHERE id = ?", number):
+        if counts is not None:
+            left = [part for part in json.loads(counts) if (part[0], part[1]) not in settled]
+            writing.run("UPDATE messages SET counts = ? WHERE id = ?", json.dumps(left), number)
+    statement = "DELETE FROM parts WHERE message = ? AND topic = ? AND subscription = ?"
+    writing.run_all(statement, [(number, *names) for names in settled])
+
+
+def rewrite(writing: WriteTransaction, message: NewMessage) -> None:
+    """Leave in a message in hand what is open: the parts of *message*, which has its number."""
+    parts = _parts_of(message.outline)
+    writing.run(
+        "UPDATE messages SET body = ?, counts = CASE WHEN counts IS NULL THEN NULL ELSE ? END"
+        " WHERE id = ?",
+        *(message.body, json.dumps(parts), message.number),
+    )
+    if writing.rows("SELECT 1 FROM messages WHERE id = ? AND counts IS NULL", message.number):
+        writing.run("DELETE FROM parts WHERE message = ?", message.number)
+        _insert_parts(writing, message.number, parts)
+
+
+def open_keys(writing: WriteTransaction, number: int) -> set[SubscriptionKey]:
+    """Return the subscriptions of the parts of a message that are not settled, in lower case."""
+    ((counts,),) = writing.rows("SELECT counts FROM messages WHERE id = ?", number)
+    if counts is None:
+        wanted = "SELECT topic, subscription FROM parts WHERE message = ?"
+        rows: Sequence[Sequence[str]] = writing.rows(wanted, number)
+    else:
+        rows = json.loads(counts)
+    return {SubscriptionKey(text_of_plain(row[0]), text_of_plain(row[1])) for row in rows}
+
+
+def open_text(text: str, keys: Collection[SubscriptionKey]) -> str:
+    """Return the text of a message with its open parts alone, which have *keys*."""
+    if len(outline_of(text).parts) <= len(keys):
+        return text
+    return encode_remaining(*(each for each in parts_of(text) if each.key.folded in keys))
+
+
+def parts_of(text: str | bytes) -> Sequence[MessagePart]:
+    """Return the parts of a message; none of one that has no deliveries of this version."""
+    found = decode(text)
+    return () if isinstance(found, (OtherVersion, ReplayStep)) else found
 
 
 def key_of(queue: Queue, receipt: Receipt) -> Row | None:

@@ -18,11 +18,12 @@ from shared.adapters.sql.messages import NewMessages
 from shared.adapters.sql.payloads import SqlPayloads
 from shared.adapters.sql.queues import SqlQueues
 from shared.adapters.sql.sender import SqlSender
+from shared.adapters.sql.settling import SqlSettling
 from shared.adapters.sql.sqlite import LOW_WATER, SqliteDatabase
 from shared.adapters.sql.traits import SQL
 from shared.clock import Clock
 from shared.engine.keeping.poison_records import PoisonRecords
-from shared.engine.ports import DeadLetters, Threads
+from shared.engine.ports import DeadLetters, Lease, Metrics, Threads
 
 ACCOUNT = "pushgrid"
 _THREADS = 2  # for what the event loop must not wait for
@@ -78,9 +79,22 @@ class SqlStore:
         self.leases = SqlLeases(
             database, database.run, clock, off_loop, partial(poison.write, events=())
         )
-        self.sender = SqlSender(database, NewMessages(database.run, clock), self.leases)
+        self._clock = clock
+        self._new = NewMessages(database.run, clock)
+        self.sender = SqlSender(database, self._new, self.leases)
         self.attempts = SqlAttempts(database, attempt_bytes)
         self.counts = SqlCounts(database)
+
+    def settling(self, lease: Lease, metrics: Metrics) -> SqlSettling:
+        """Return what settles a message in hand."""
+        return SqlSettling(
+            database=self.database,
+            new=self._new,
+            leases=self.leases,
+            lease=lease,
+            metrics=metrics,
+            clock=self._clock,
+        )
 
     @property
     def seen(self) -> datetime:

@@ -1,0 +1,340 @@
+"""A message is settled in one transaction: all of what follows, or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from pushgrid.testing.memory import START, Counted, FakeClock
+from shared.adapters.sql.messages import parts_of
+from shared.adapters.sql.settling import SqlSettling, SubscriptionChanged
+from shared.adapters.sql.store import SqlStore
+from shared.adapters.sql.traits import SQL
+from shared.arm.subscription_codec import to_subscription_in_force, with_pause
+from shared.delivery.delivery import Delivery
+from shared.delivery.messages.message import MessagePart
+from shared.delivery.messages.message_writer import encode_together
+from shared.delivery.policy import EndReason, EndState
+from shared.engine.ports import (
+    Answer,
+    Ended,
+    FollowUp,
+    Lease,
+    Queue,
+    Settlement,
+    Table,
+)
+from shared.metrics import Metric
+from shared.subscriptions.subscription import Pause
+from tests.builders import a_delivery, a_message, a_note
+from tests.integration.sql.test_leases import MOST, NEW, RETRIES, prime, run, running
+from tests.unit.arm.documents import subscription
+
+HOUR = timedelta(hours=1)
+NO_TIME = timedelta()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+def parts(*names: str, events: int = 2) -> list[MessagePart]:
+    deliveries = [a_delivery(number) for number in range(events)]
+    return [a_message(deliveries, subscription=name) for name in names]
+
+
+def text_of(parts: Sequence[MessagePart]) -> str:
+    ((_, text),) = encode_together(parts, SQL.message_size)
+    return text
+
+
+class InHand:
+    """A message in hand, and what settles it."""
+
+    def __init__(self, store: SqlStore, lease: Lease) -> None:
+        self.store, self.lease, self.counted = store, lease, Counted()
+        self.settling = SqlSettling(
+            database=store.database,
+            new=store._new,
+            leases=store.leases,
+            lease=lease,
+            metrics=self.counted,
+            clock=store._clock,
+        )
+
+    async def settle(self, *settlements: Settlement) -> list[Answer]:
+        found = await self.settling.settle(settlements, NO_TIME)
+        return [each.answer for each in found]
+
+
+@asynccontextmanager
+async def in_hand(
+    folder: Path, clock: FakeClock, *names: str, dies: bool = True, **changes: Any
+) -> AsyncIterator[InHand]:
+    async with running(folder, clock, dies=dies) as store:
+        await prime(store)
+        await store.sender.put(NEW, text_of(parts(*names, **changes)))
+        (lease,) = await store.leases.claim(NEW, MOST)
+        yield InHand(store, lease)
+
+
+async def left(folder: Path, clock: FakeClock, queue: Queue = NEW) -> list[tuple[str, int]]:
+    """Return what the next process gets: subscriptions, and how many events."""
+    clock.advance(2 * HOUR)
+    async with running(folder, clock) as store:
+        # Of a queue that has nothing `claim` would wait for something.
+        await store.sender.put(queue, text_of(parts("last")))
+        found: list[tuple[str, int]] = []
+        while ("last", 2) not in found:
+            for lease in await store.leases.claim(queue, MOST):
+                found += [
+                    (each.subscription, len(each.deliveries)) for each in parts_of(lease.body)
+                ]
+                await store.leases.end(lease)
+        return [each for each in found if each != ("last", 2)]
+
+
+def again(part: MessagePart, deliveries: Sequence[Delivery] | None = None) -> FollowUp:
+    """Let deliveries come again in an hour."""
+    chosen = part.deliveries if deliveries is None else tuple(deliveries)
+    return FollowUp(replace(part, deliveries=chosen, due=START + HOUR))
+
+
+def test_a_message_ends_with_its_last_part(folder: Path, clock: FakeClock) -> None:
+    async def deliver() -> None:
+        async with in_hand(folder, clock, "crm", "erp") as message:
+            crm, erp = parts("crm", "erp")
+            assert await message.settle(Settlement(part=crm)) == [Answer.SETTLED]
+            assert message.store.leases.has(message.lease)
+            assert await message.settle(Settlement(part=erp)) == [Answer.SETTLED]
+            assert not message.store.leases.has(message.lease)
+            before = message.store.database.commit_time
+            await message.store.leases.end(message.lease)  # as whoever delivers does
+            assert message.store.database.commit_time == before
+        assert await left(folder, clock) == []
+
+    run(deliver())
+
+
+def test_after_a_kill_only_what_was_not_settled_comes_again(folder: Path, clock: FakeClock) -> None:
+    """A part that was delivered; one of which an event waits for its retry; one that is open."""
+
+    async def deliver() -> None:
+        async with in_hand(folder, clock, "crm", "erp", "wms") as message:
+            crm, erp, _ = parts("crm", "erp", "wms")
+            settlements = (
+                Settlement(part=crm),
+                Settlement(part=erp, follow_ups=[again(erp, erp.deliveries[:1])], is_whole=False),
+            )
+            assert await message.settle(*settlements) == [Answer.SETTLED] * 2
+            waiting = message.store.queues.waiting()
+            assert {key.subscription: each.events for key, each in waiting.items()} == {
+                "erp": 2,
+                "wms": 2,
+            }
+        assert sorted(await left(folder, clock)) == [("erp", 1), ("wms", 2)]
+        assert await left(folder, clock, RETRIES) == [("erp", 1)]
+
+    run(deliver())
+
+
+def test_what_was_settled_bit_by_bit_stays_settled(folder: Path, clock: FakeClock) -> None:
+    async def deliver() -> None:
+        async with in_hand(folder, clock, "crm", "erp", events=3) as message:
+            crm, erp = parts("crm", "erp", events=3)
+            one, two, three = erp.deliveries
+            await message.settle(
+                Settlement(part=erp, follow_ups=[again(erp, [one])], is_whole=False)
+            )
+            await message.settle(Settlement(part=crm))
+            await message.settle(
+                Settlement(part=erp, follow_ups=[again(erp, [two])], is_whole=False)
+            )
+        assert await left(folder, clock) == [("erp", 1)]
+        del three
+
+    run(deliver())
+
+
+def test_a_message_that_is_claimed_again_is_settled_alike(folder: Path, clock: FakeClock) -> None:
+    """Its parts have rows then; and it may be killed again."""
+
+    async def deliver() -> None:
+        async with running(folder, clock) as store:
+            await store.sender.put(RETRIES, text_of(parts("crm", "erp", "wms")), HOUR)
+        clock.advance(2 * HOUR)
+        for name, rest in (("crm", 2), ("erp", 1)):
+            async with running(folder, clock, dies=True) as store:
+                (lease,) = await store.leases.claim(RETRIES, MOST)
+                message = InHand(store, lease)
+                part = parts(name)[0]
+                assert await message.settle(Settlement(part=part)) == [Answer.SETTLED]
+                assert len(store.queues.waiting()) == rest
+        assert await left(folder, clock, RETRIES) == [("wms", 2)]
+
+    run(deliver())
+
+
+def test_what_is_another_process_s_is_not_settled(folder: Path, clock: FakeClock) -> None:
+    async def deliver() -> None:
+        async with in_hand(folder, clock, "crm") as message:
+            (crm,) = parts("crm")
+            await message.store.leases.give_back(message.lease)
+            answers = await message.settle(Settlement(part=crm, follow_ups=[again(crm)]))
+            assert answers == [Answer.NOT_OURS]
+        assert await left(folder, clock, RETRIES) == []
+        assert await left(folder, clock) == [("crm", 2)]
+
+    run(deliver())
+
+
+def test_nothing_is_stored_of_a_settlement_that_fails(
+    folder: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is tried again, and then stored once."""
+
+    async def deliver() -> None:
+        async with in_hand(folder, clock, "crm") as message:
+            (crm,) = parts("crm")
+            connection, faults = message.store.database._connection, [apsw.FullError("full")]
+            commit = connection.commit
+
+            def failing() -> None:
+                if faults:
+                    connection.rollback()
+                    raise faults.pop()
+                commit()
+
+            monkeypatch.setattr(connection, "commit", failing)
+            settlement = Settlement(part=crm, follow_ups=[again(crm)])
+            (settled,) = await message.settling.settle([settlement], HOUR)
+            assert settled.answer is Answer.SETTLED
+        assert await left(folder, clock) == []
+        assert await left(folder, clock, RETRIES) == [("crm", 2)]
+
+    run(deliver())
+
+
+# ── Ends ──
+
+
+def ended(part: MessagePart) -> list[Ended]:
+    return [
+        Ended(part.key, each, EndReason.MAX_ATTEMPTS, EndState.DROPPED) for each in part.deliveries
+    ]
+
+
+STRICTER, LOOSER = ({"retryPolicy": {"maxDeliveryAttempts": most}} for most in (3, 9))
+
+
+@pytest.mark.parametrize(
+    ("read", "then", "counts"),
+    [
+        (STRICTER, STRICTER, True),
+        (STRICTER, LOOSER, False),
+        (STRICTER, None, False),
+        (None, STRICTER, False),
+        (None, None, True),
+    ],
+    ids=["unchanged", "updated", "deleted", "made", "gone"],
+)
+def test_an_end_counts_only_while_its_subscription_is_as_it_was_read(
+    folder: Path,
+    clock: FakeClock,
+    read: dict[str, Any] | None,
+    then: dict[str, Any] | None,
+    counts: bool,  # noqa: FBT001
+) -> None:
+    """It was re-read before; what has changed since then is seen in the transaction of the end."""
+    table = Table.EVENT_SUBSCRIPTIONS
+
+    async def deliver() -> None:
+        async with in_hand(folder, clock, "crm") as message:
+            documents, (crm,) = message.store.documents, parts("crm")
+            re_read = None
+            if read:
+                stored = documents.put(table, "orders", "crm", subscription(**read), None)
+                re_read = to_subscription_in_force(stored.document)
+            settlement = Settlement(part=crm, ends=ended(crm), subscription=re_read)
+            found = documents.get(table, "orders", "crm")
+            if then and then is not read:
+                etag = found.etag if found else None
+                documents.put(table, "orders", "crm", subscription(**then), etag)
+            elif found and not then:
+                documents.delete(table, "orders", "crm")
+            if counts:
+                assert await message.settle(settlement) == [Answer.SETTLED]
+            else:
+                with pytest.raises(SubscriptionChanged):
+                    await message.settle(settlement)
+        assert await left(folder, clock) == ([] if counts else [("crm", 2)])
+
+    run(deliver())
+
+
+def test_a_pause_changes_nothing_for_an_end(folder: Path, clock: FakeClock) -> None:
+    table = Table.EVENT_SUBSCRIPTIONS
+
+    async def deliver() -> None:
+        async with in_hand(folder, clock, "crm") as message:
+            documents, (crm,) = message.store.documents, parts("crm")
+            stored = documents.put(table, "orders", "crm", subscription(), None)
+            re_read = to_subscription_in_force(stored.document)
+            paused = with_pause(stored.document, Pause(START, "ada"))
+            documents.put(table, "orders", "crm", paused, stored.etag)
+            settlement = Settlement(part=crm, ends=ended(crm), subscription=re_read)
+            assert await message.settle(settlement) == [Answer.SETTLED]
+
+    run(deliver())
+
+
+def test_dead_letters_wait_for_their_blob_and_can_be_taken_back(
+    folder: Path, clock: FakeClock
+) -> None:
+    async def deliver() -> None:
+        async with in_hand(folder, clock, "crm") as message:
+            (crm,) = parts("crm")
+            dead = FollowUp(replace(crm, dead_letter=a_note()), blob_due_at=START + HOUR)
+            assert await message.settle(Settlement(part=crm, follow_ups=[dead])) == [Answer.SETTLED]
+            queues = message.store.queues
+            assert [each.events for each in queues.waiting(given_up=True).values()] == [2]
+            assert message.counted.of(Metric.AWAITING_BLOB) == {("orders", "crm"): 2}
+            first, second = crm.deliveries
+            assert await message.settling.take_back(crm.key, [first])
+            assert [each.events for each in queues.waiting(given_up=True).values()] == [1]
+            assert await message.settling.take_back(crm.key, [second])
+            assert queues.waiting(given_up=True) == {}
+            assert message.counted.of(Metric.AWAITING_BLOB) == {("orders", "crm"): 0}
+            assert queues.peek(Queue.DEADLETTERS) == (0, [])
+
+    run(deliver())
+
+
+def test_a_late_success_is_left_out_of_what_follows(folder: Path, clock: FakeClock) -> None:
+    async def deliver() -> None:
+        async with in_hand(folder, clock, "crm") as message:
+            (crm,) = parts("crm")
+            late, other = crm.deliveries
+            taken = message.settling.take_back(crm.key, [late])
+            (settled,) = await message.settling.settle(
+                [Settlement(part=crm, follow_ups=[again(crm)])], NO_TIME
+            )
+            assert settled.delivered == {late.key}
+            assert await taken
+            del other
+        assert await left(folder, clock, RETRIES) == [("crm", 1)]
+
+    run(deliver())
