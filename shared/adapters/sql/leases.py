@@ -164,15 +164,8 @@ class SqlLeases:
 
     async def end(self, lease: Lease) -> None:
         """Does nothing for one that was settled (`SqlSettling`)."""
-        receipt = receipt_of(lease)
-        if not self.has(lease):
-            return
-
-        def write(writing: WriteTransaction) -> None:
-            delete_in_hand(writing, receipt.number, self.run, has_rows=receipt.has_rows)
-
-        await self._database.write_on_loop(write)
-        self.has_ended(lease)
+        if self.has(lease):
+            await self._delete(lease)
 
     async def give_back(self, lease: Lease) -> None:
         """What did not end this process has no deaths any more."""
@@ -198,7 +191,16 @@ class SqlLeases:
 
     async def _end_as_poison(self, lease: Lease, why: str) -> None:
         await self._off_loop(partial(self._record, lease.queue, lease.body.decode(), why))
-        await self.end(lease)
+        await self._delete(lease)
+
+    async def _delete(self, lease: Lease) -> None:
+        receipt = receipt_of(lease)
+
+        def write(writing: WriteTransaction) -> None:
+            delete_in_hand(writing, receipt.number, self.run, has_rows=receipt.has_rows)
+
+        await self._database.write_on_loop(write)
+        self.has_ended(lease)
 
     async def close(self) -> None:
         self._is_open = False
