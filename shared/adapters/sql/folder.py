@@ -12,7 +12,7 @@ from shared.errors import InvalidSettings
 DATABASE = "pushgrid.db"
 BACKUPS = "backups"
 _LOCK = "lock"
-_FOLDER_MODE, _FILE_MODE = 0o700, 0o600
+_FOLDER_MODE, FILE_MODE = 0o700, 0o600
 
 
 class StoreRefused(InvalidSettings):
@@ -88,7 +88,7 @@ class Folder:
 
     def _locked(self) -> int:
         """Return the descriptor of the lock, which ends with the process."""
-        descriptor = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _FILE_MODE)
+        descriptor = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
@@ -105,6 +105,6 @@ class Folder:
     @staticmethod
     def _make_private(path: Path) -> None:
         """Make the file before SQLite does: those beside it get its permissions."""
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _FILE_MODE))
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE))
         if path.stat().st_mode & 0o077:
-            path.chmod(_FILE_MODE)
+            path.chmod(FILE_MODE)

@@ -205,6 +205,8 @@ class SqlLeases:
     async def close(self) -> None:
         self._is_open = False
         numbers = [number for hand in self._hands.values() for number in hand.numbers]
+        if self._found:
+            numbers.append(receipt_of(self._found).number)
 
         def write(writing: WriteTransaction) -> None:
             for number in numbers:
@@ -272,24 +274,27 @@ class SqlLeases:
     async def _next_alone(self) -> Lease | None:
         """Take a message that has to run alone, before anything else is in hand."""
         async with self._looking:
-            if self._looks_for_alone and self._alone is None:
-                if self._found is None:
-                    await self._find_alone()
-                if (found := self._found) is None:
-                    self._looks_for_alone = False
-                    self._tell_all()
-                    return None
-                receipt = receipt_of(found)
-                if receipt.deaths < DEATHS:
-                    self._found, self._alone = None, receipt.number
-                    self._is_over.clear()
-                    self._hands[found.queue].out.add(receipt.number)
-                    return found
-                why = f"{DEATHS} processes have ended while it was delivered"
-                await self._end_as_poison(found, why)
-                self._found = None
+            if not self._looks_for_alone:
                 return None
+            if self._alone is None:
+                return await self._take_alone()
         await self._is_over.wait()
+        return None
+
+    async def _take_alone(self) -> Lease | None:
+        if self._found is None:
+            await self._find_alone()
+        if (found := self._found) is None:
+            self._looks_for_alone = False
+            return None
+        receipt = receipt_of(found)
+        if receipt.deaths < DEATHS:
+            self._found, self._alone = None, receipt.number
+            self._is_over.clear()
+            self._hands[found.queue].out.add(receipt.number)
+            return found
+        await self._end_as_poison(found, f"{DEATHS} processes have ended while it was delivered")
+        self._found = None
         return None
 
     async def _find_alone(self) -> None:
@@ -314,10 +319,6 @@ class SqlLeases:
             self._alone = None
             self._is_over.set()
         elif self._is_behind(hand):
-            hand.news.set()
-
-    def _tell_all(self) -> None:
-        for hand in self._hands.values():
             hand.news.set()
 
 

@@ -8,9 +8,11 @@ a power failure leaves has to be what was answered. If they fail, the store is d
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from datetime import datetime, timedelta
+from pathlib import Path
 from queue import Empty, LifoQueue
 from time import monotonic
 from typing import Any, NamedTuple, TypeVar
@@ -19,7 +21,7 @@ import apsw
 
 from shared import telemetry
 from shared.adapters.sql.database import ReadTransaction, Row, Write, micros, moment
-from shared.adapters.sql.folder import Folder, StoreRefused
+from shared.adapters.sql.folder import FILE_MODE, Folder, StoreRefused
 from shared.adapters.sql.group_writer import Broken, GroupWriter
 from shared.adapters.sql.migrations import LATEST, Migration, migrations, refusal
 from shared.clock import Clock
@@ -46,6 +48,10 @@ _REFUSALS = (
 )
 
 
+def _ignore(_: object) -> None:
+    pass
+
+
 class Sizes(NamedTuple):
     """Bytes of the database: all of it, what of that is free, and its WAL."""
 
@@ -69,8 +75,12 @@ class SqliteConnection:
         self._pages = 0  # of the WAL
         self._is_suspect = False
         self._seen: datetime | None = None  # until `begin_run` knows
+        self._began: tuple[datetime, float] | None = None  # the time seen before this start, then
+        self._told_at = -1.0
         self.dead = ""  # why, once it is
-        self.died: Callable[[str], object] = lambda _: None
+        self.fault = ""  # why the last transaction failed, if it did
+        self.died: Callable[[str], object] = _ignore
+        self.told: Callable[[datetime, float], object] = lambda _, __: None
         self.commits, self.commit_seconds = 0, 0.0
         with _refused(folder), ExitStack() as undone:
             self._file = _open(folder, vfs)
@@ -148,7 +158,8 @@ class SqliteConnection:
                 raise StoreRefused(refusal(self._folder.database, oldest, program))
             todo = [each for each in migrations("sqlite") if each.number > schema]
             if todo and schema:
-                copy = self.back_up(f"schema-{schema}")
+                copy = self._folder.backup_path(f"schema-{schema}")
+                _copy(self._folder, copy, self._vfs)
                 telemetry.info("store.migrating", schema=schema, to=todo[-1].number, copy=str(copy))
             for each in todo:
                 self._migrate(each)
@@ -174,14 +185,6 @@ class SqliteConnection:
             self.rollback()
             raise
 
-    def back_up(self, name: str) -> Any:
-        """Write a copy of the database into the folder of backups, and return its path."""
-        path = self._folder.backup_path(name)
-        path.touch(mode=0o600)
-        self.run("VACUUM INTO ?", str(path))
-        self._folder.sync(path)
-        return path
-
     def begin_run(self) -> tuple[int, datetime]:
         """Count a start; return its number, and the latest time that an earlier one has seen."""
         with _refused(self._folder):
@@ -189,7 +192,7 @@ class SqliteConnection:
             self.run("UPDATE state SET value = value + 1 WHERE name = 'run'")
             run = self._value("SELECT value FROM state WHERE name = 'run'")
             seen = moment(self._value("SELECT value FROM state WHERE name = 'seen'"))
-            self._seen = seen
+            self._seen, self._began = seen, (seen, monotonic())
             self.commit()
             return run, seen
 
@@ -209,6 +212,7 @@ class SqliteConnection:
         except apsw.Error as error:
             # Nothing was written where another program has the lock.
             self._is_suspect = self._is_suspect or not isinstance(error, apsw.BusyError)
+            self.fault = _said(error)
             raise Broken(_said(error)) from error
 
     def run(self, statement: str, *parameters: object) -> int:
@@ -230,8 +234,10 @@ class SqliteConnection:
         self._see()
         began = monotonic()
         self.rows("COMMIT")
+        self.fault = ""
         self.commits += 1
         self.commit_seconds += monotonic() - began
+        self._tell()
 
     def rollback(self) -> None:
         if self._file.in_transaction:
@@ -295,25 +301,34 @@ class SqliteConnection:
             self._seen = now
             self.run("UPDATE state SET value = ? WHERE name = 'seen'", micros(now))
 
+    def _tell(self) -> None:
+        """
+        Tell the time, once a second: the clock's, unless it is before what must have come.
+
+        A machine without a battery for its clock starts in the past.
+        """
+        at = monotonic()
+        if self._began and at - self._told_at >= 1:
+            self._told_at = at
+            seen, began = self._began
+            self.told(max(self._clock.now(), seen + timedelta(seconds=at - began)), 0.0)
+
     def _value(self, statement: str) -> Any:
         return self.rows(statement)[0][0]
-
-
-def _ignore(_: object) -> None:
-    pass
 
 
 class SqliteDatabase:
     """
     Database on SQLite, in *folder*, which is its own until `close`.
 
-    *died* is called once the store is dead, from its thread: the server has to end.
+    *died* is called once the store is dead, from its thread: the server has to end. *told* gets the
+    time now and then, with how many seconds it took to ask.
 
     Raises:
         StoreRefused: it can't be used; the message says what to do.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - this is all, and most by its name
         self,
         folder: Folder,
         clock: Clock,
@@ -321,6 +336,7 @@ class SqliteDatabase:
         vfs: str | None = None,
         low_water: int = LOW_WATER,
         died: Callable[[str], object] = _ignore,
+        told: Callable[[datetime, float], object] = lambda _, __: None,
     ) -> None:
         self._folder = folder
         self._vfs = vfs
@@ -330,6 +346,7 @@ class SqliteDatabase:
         with ExitStack() as undone:
             undone.callback(folder.release)
             self._connection = SqliteConnection(folder, clock, vfs)
+            self._connection.told = told
             undone.callback(self._connection.close)
             self._connection.migrate()
             self.run, self.seen = self._connection.begin_run()
@@ -372,6 +389,11 @@ class SqliteDatabase:
         return self._connection.dead
 
     @property
+    def fault(self) -> str:
+        """Why nothing may be stored now; empty: the last transaction was."""
+        return self._connection.dead or self._connection.fault
+
+    @property
     def sizes(self) -> Sizes:
         def read(reading: ReadTransaction) -> Sizes:
             size, pages, free = (
@@ -387,6 +409,18 @@ class SqliteDatabase:
     def commit_time(self) -> tuple[int, float]:
         """How many commits there were, and how many seconds they took, their syncs included."""
         return self._connection.commits, self._connection.commit_seconds
+
+    def back_up(self, path: Path) -> None:
+        """
+        Write a copy to *path*, where no file is: as of one moment, synced and checked.
+
+        Raises:
+            StoreRefused: it can't be written; a part of it may be there.
+        """
+        try:
+            _copy(self._folder, path, self._vfs)
+        except (OSError, apsw.Error) as error:
+            raise StoreRefused(f"The copy '{path}' can't be written: {error}") from error
 
     def close(self) -> None:
         """Store what was asked for, and let another server have the folder."""
@@ -443,6 +477,17 @@ def _open(folder: Folder, vfs: str | None) -> apsw.Connection:
     opened = apsw.Connection(str(folder.database), apsw.SQLITE_OPEN_READWRITE, vfs)
     opened.set_busy_timeout(_BUSY_MS)
     return opened
+
+
+def _copy(folder: Folder, path: Path, vfs: str | None) -> None:
+    """Write a copy of the database, by a connection of its own, while others write."""
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE))
+    with closing(_open(folder, vfs)) as source:
+        source.execute("VACUUM INTO ?", (str(path),)).fetchall()
+    folder.sync(path)
+    with closing(apsw.Connection(str(path), apsw.SQLITE_OPEN_READONLY, vfs)) as copy:
+        if (found := copy.execute("PRAGMA quick_check(1)").fetchall()) != [("ok",)]:
+            raise apsw.CorruptError(str(found))
 
 
 @contextmanager

@@ -35,7 +35,8 @@ class SqlStore:
 
     *account* is the name of the storage account for which it stands, *blob_url* begins the
     addresses of its blobs; *other_accounts* has the dead letters of others. *died* is called, from
-    another thread, when nothing can be stored any more: the process has to end.
+    another thread, when nothing can be stored any more: the process has to end. *told* gets the
+    time as `WatchedClock.storage_answered` does.
 
     Raises:
         StoreRefused: the folder can't be used; the message says what to do.
@@ -55,6 +56,7 @@ class SqlStore:
         attempt_bytes: int = MOST_BYTES,
         low_water: int = LOW_WATER,
         died: Callable[[str], object] = lambda _: None,
+        told: Callable[[datetime, float], object] = lambda _, __: None,
         vfs: str | None = None,
     ) -> None:
         off_loop = threads.pool("store", _THREADS)
@@ -64,6 +66,7 @@ class SqlStore:
             vfs=vfs,
             low_water=low_water,
             died=died,
+            told=told,
         )
         self.account = account
         self.database = database
@@ -97,9 +100,9 @@ class SqlStore:
         )
 
     @property
-    def seen(self) -> datetime:
-        """The latest time that an earlier process has seen: the clock was right then."""
-        return self.database.seen
+    def fault(self) -> str:
+        """Why nothing may be stored now; empty: the last transaction was."""
+        return self.database.fault
 
     def close(self) -> None:
         """Store what was asked for, and let another process have the folder."""

@@ -8,7 +8,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -17,12 +17,14 @@ from pushgrid.testing.memory import START, FakeClock
 from shared.adapters.sql import migrations
 from shared.adapters.sql.folder import StoreRefused
 from shared.adapters.sql.migrations import Migration
+from shared.watched_clock import WatchedClock
 from tests.integration.sql.databases import add, names, opened
 
 ROOT = Path(__file__).parents[3]
 NOBODY = 65534
 _HOLD = """
 import sys
+from shared.watched_clock import WatchedClock
 from tests.integration.sql.databases import opened
 with opened(__import__("pathlib").Path(sys.argv[1])):
     print("ready", flush=True)
@@ -220,3 +222,36 @@ def test_the_latest_time_is_remembered(folder: Path) -> None:
         with opened(folder, clock=past) as database:
             database.write(lambda writing: add(writing, f"run {database.run}"))
             assert database.seen == START + timedelta(hours=5)
+
+
+@pytest.mark.parametrize("starts", [START - timedelta(days=300), START + timedelta(hours=6)])
+def test_the_clock_is_right_if_it_is_not_before_that(folder: Path, starts: datetime) -> None:
+    """Until then the later time is read, and nothing ends by age."""
+    clock = FakeClock()
+    with opened(folder, clock=clock) as database:
+        clock.advance(timedelta(hours=5))
+        database.write(lambda writing: add(writing, "one"))
+    watched = WatchedClock(lambda: starts, lambda: 0.0, awaits_storage=True)
+
+    with opened(folder, clock=watched, told=watched.storage_answered):
+        assert watched.is_settled is (starts > START)
+        assert watched.now() >= START + timedelta(hours=5)
+
+
+# ── Copies ──
+
+
+def test_a_copy_is_complete_and_private(folder: Path, tmp_path: Path) -> None:
+    """Of one moment, while others write; it is used as any database."""
+    copied = tmp_path / "copied"
+    copied.mkdir()
+    with opened(folder) as database:
+        database.write(lambda writing: add(writing, "one"))
+        database.back_up(copied / "pushgrid.db")
+        database.write(lambda writing: add(writing, "two"))
+        with pytest.raises(StoreRefused, match="File exists"):
+            database.back_up(copied / "pushgrid.db")
+
+    assert stat.S_IMODE((copied / "pushgrid.db").stat().st_mode) == 0o600
+    with opened(copied) as database:
+        assert names(database) == {"one"}

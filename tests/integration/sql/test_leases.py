@@ -228,6 +228,20 @@ def test_a_claim_that_is_cancelled_has_taken_nothing(
     run(deliver())
 
 
+def test_both_queues_are_claimed_from_at_once(folder: Path, clock: FakeClock) -> None:
+    """Also at the start, when both look for what has to run alone."""
+
+    async def deliver() -> None:
+        async with running(folder, clock) as store:
+            claims = [asyncio.create_task(claimed(store, queue)) for queue in (NEW, RETRIES)]
+            await asyncio.sleep(0)
+            await store.sender.put(RETRIES, "a retry")
+            await store.sender.put(NEW, "new")
+            assert await asyncio.gather(*claims) == [["new"], ["a retry"]]
+
+    run(deliver())
+
+
 def test_a_message_in_hand_is_nobody_elses(folder: Path, clock: FakeClock) -> None:
     async def deliver() -> None:
         async with running(folder, clock) as store:
