@@ -81,7 +81,7 @@ async def serving(folder: Path, pusher: ScriptedPusher) -> AsyncIterator[Server]
 
 
 async def until(is_true: Callable[[], bool]) -> None:
-    while not await asyncio.to_thread(is_true):
+    while not await asyncio.to_thread(is_true):  # noqa: ASYNC110 - a database tells nobody
         await asyncio.sleep(0.01)
 
 
@@ -107,9 +107,9 @@ def test_events_come_to_their_ends(tmp_path: Path) -> None:
         async with serving(tmp_path / "data", pusher) as server:
             store = server.store
             await asyncio.to_thread(subscribe, store)
-            events = [an_event(id=f"e-{number}") for number in range(3)]
-            for event in events:
-                await server.app.publish.accept(a_topic(), [event], "publish-1")
+            for number in range(3):
+                event = an_event(id=f"e-{number}")
+                await server.app.publish.accept(a_topic(), [event], f"publish-{number}")
             await until(lambda: store.queues.waiting() == {})
             given_up = await asyncio.to_thread(lambda: store.queues.waiting(given_up=True))
             assert {key.subscription: each.events for key, each in given_up.items()} == {"wms": 3}
