@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import re
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from shared.adapters.sql.database import Database, ReadTransaction, Row, WriteTransaction
+from shared.adapters.sql.database import Database, ReadTransaction, Row, WriteTransaction, plain
 from shared.engine.ports import PROCESSES, STATE, Document, Resource, Table
 from shared.errors import Conflict, InvalidDocument
 
@@ -20,10 +20,17 @@ _NO_CATALOGUE = (STATE, PROCESSES)  # partitions
 
 
 class SqlDocuments:
-    """ResourceStore. Each change of topics and subscriptions is a new version of the catalogue."""
+    """
+    ResourceStore. Each change of topics and subscriptions is a new version of the catalogue.
 
-    def __init__(self, database: Database) -> None:
+    *changed* hears of each change of a table, from the thread of its writer.
+    """
+
+    def __init__(
+        self, database: Database, changed: Callable[[Table], object] = lambda _: None
+    ) -> None:
         self._database = database
+        self._changed = changed
 
     def get(self, table: Table, partition: str, name: str) -> Resource | None:
         if not _are_keys(partition, name):
@@ -40,6 +47,7 @@ class SqlDocuments:
             raise InvalidDocument(f"The document is larger than {_DOCUMENT_CHARACTERS} characters.")
         key = table.value, partition.lower(), name.lower()
         row = key[2], uuid.uuid4().hex, text
+        pause = _pause_of(document) if table is Table.EVENT_SUBSCRIPTIONS else None
 
         def write(writing: WriteTransaction) -> Resource:
             there = find_document(writing, table, partition, name)
@@ -48,15 +56,17 @@ class SqlDocuments:
                     return there
                 raise Conflict
             writing.run(
-                "INSERT INTO documents (kind, partition, name, etag, document)"
-                " VALUES (?, ?, ?, ?, ?) ON CONFLICT (kind, partition, name)"
-                " DO UPDATE SET etag = excluded.etag, document = excluded.document",
-                *(*key, *row[1:]),
+                "INSERT INTO documents (kind, partition, name, etag, document, pause)"
+                " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (kind, partition, name) DO UPDATE SET"
+                " etag = excluded.etag, document = excluded.document, pause = excluded.pause",
+                *(*key, *row[1:], pause),
             )
             _note_change(writing, table, partition)
             return _resource(row)
 
-        return self._database.write(write)
+        stored = self._database.write(write)
+        self._changed(table)
+        return stored
 
     def delete(self, table: Table, partition: str, name: str, etag: str | None = None) -> bool:
         if not _are_keys(partition, name):
@@ -72,7 +82,9 @@ class SqlDocuments:
                 _note_change(writing, table, partition)
             return bool(deleted)
 
-        return self._database.write(write)
+        is_deleted = self._database.write(write)
+        self._changed(table)
+        return is_deleted
 
     def list(self, table: Table, partition: str) -> Sequence[Resource]:
         if not _are_keys(partition):
@@ -103,6 +115,13 @@ def find_document(
         *(table.value, partition.lower(), name.lower()),
     )
     return _resource(rows[0]) if rows else None
+
+
+def _pause_of(document: Document) -> str | None:
+    """Return since when a subscription is paused; ``None``: it is not."""
+    pause = document.get("pause")
+    since = pause.get("since") if isinstance(pause, dict) else None
+    return plain(since) if isinstance(since, str) else None
 
 
 def _note_change(writing: WriteTransaction, table: Table, partition: str) -> None:

@@ -18,7 +18,14 @@ from itertools import count
 from typing import NamedTuple
 
 from shared.adapters.sql.database import Database, Row, WriteTransaction, micros, moment
-from shared.adapters.sql.messages import NewMessage, delete_in_hand, open_keys, open_text, put_down
+from shared.adapters.sql.messages import (
+    NEVER,
+    NewMessage,
+    delete_in_hand,
+    open_keys,
+    open_text,
+    put_down,
+)
 from shared.adapters.sql.traits import SQL
 from shared.clock import Clock
 from shared.engine.ports import Lease, OffLoop, Queue
@@ -33,7 +40,8 @@ DEATHS = 6  # from then on it does not run
 _BATCH = 256
 _LOOK_SECONDS = 60.0  # a clock that was set is noticed by then
 _CLAIM = (
-    "UPDATE messages SET run = ?, deaths = deaths + CASE WHEN run > 0 THEN 1 ELSE 0 END"
+    "UPDATE messages SET run = ?, parked = NULL,"
+    " deaths = deaths + CASE WHEN run > 0 THEN 1 ELSE 0 END"
     " WHERE id IN (SELECT id FROM messages WHERE {} LIMIT ?)"
     " RETURNING id, queue, body, due, deaths"
 )
@@ -41,6 +49,12 @@ _LEFT = "run > 0 AND run < ? AND queue = ? AND deaths < ? ORDER BY id"
 _DUE = "run = 0 AND queue = ? AND due <= ? ORDER BY due, id"
 _ALONE = "(run > 0 AND run < ? AND deaths >= ?) OR (run = 0 AND deaths >= ?) ORDER BY id"
 _MINE = "id = ? AND run = ?"
+#: What nothing keeps parked any more.
+_FREE = (
+    "SELECT parked.id FROM parked LEFT JOIN documents ON kind = 'eventsubscriptions'"
+    " AND partition = topic AND name = subscription"
+    " WHERE documents.pause IS NULL OR documents.pause <> parked.pause ORDER BY parked.id"
+)
 
 Record = Callable[[Queue, str, str], None]  # writes a message to `poison`, with a reason
 
@@ -108,6 +122,7 @@ class SqlLeases:
         self._looking = asyncio.Lock()
         self._is_over = asyncio.Event()  # set when the one that ran alone is out of hand
         self._is_open = True
+        self._loop: asyncio.AbstractEventLoop | None = None  # once something is claimed
 
     # ── What the sender says ──
 
@@ -139,10 +154,17 @@ class SqlLeases:
             hand.note(moment(min(each.due for each in others)))
         hand.news.set()
 
+    def subscriptions_changed(self) -> None:
+        """Look for what is not parked any more; from any thread."""
+        if self._loop:
+            note = self._hands[Queue.RETRIES].note
+            with suppress(RuntimeError):  # The loop has been closed.
+                self._loop.call_soon_threadsafe(note, self._now())
+
     # ── Leases ──
 
     async def claim(self, queue: Queue, most: int) -> Sequence[Lease]:
-        hand = self._hands[queue]
+        hand, self._loop = self._hands[queue], asyncio.get_running_loop()
         while True:
             hand.news.clear()
             if self._looks_for_alone:
@@ -245,7 +267,8 @@ class SqlLeases:
     async def _fill(self, queue: Queue, hand: _Hand) -> None:
         """Claim from the table what is due, and first what a process had that has died."""
         most = min(_BATCH, hand.room)
-        until = self._now() + AHEAD
+        now = self._now()
+        until = now + AHEAD
 
         def write(writing: WriteTransaction) -> tuple[list[Row], datetime | None]:
             left = self.run, queue.value, DEATHS_TOGETHER - 1
@@ -253,11 +276,13 @@ class SqlLeases:
             if len(rows) < most:
                 due = queue.value, micros(until), most - len(rows)
                 rows += writing.rows(_CLAIM.format(_DUE), self.run, *due)
+            if queue is Queue.RETRIES:
+                rows += self._claim_freed(writing, most - len(rows), micros(now))
             rows = [_open(writing, row) for row in rows]
             if len(rows) == most:
                 return rows, until
-            wanted = "SELECT MIN(due) FROM messages WHERE run = 0 AND queue = ?"
-            ((next_due,),) = writing.rows(wanted, queue.value)
+            wanted = "SELECT MIN(due) FROM messages WHERE run = 0 AND queue = ? AND due < ?"
+            ((next_due,),) = writing.rows(wanted, queue.value, NEVER)
             return rows, None if next_due is None else moment(next_due)
 
         def then(claimed: tuple[list[Row], datetime | None] | None) -> None:
@@ -270,6 +295,21 @@ class SqlLeases:
 
         hand.reserved += most
         await self._database.write_on_loop(write, then=then)
+
+    def _claim_freed(self, writing: WriteTransaction, most: int, now: int) -> list[Row]:
+        """Claim what was parked for a pause that is over, or for a subscription that is gone."""
+        rows: list[Row] = []
+        for (parked,) in writing.rows(_FREE):
+            left = most - len(rows)
+            freed = writing.rows(_CLAIM.format("parked = ? ORDER BY id"), self.run, parked, left)
+            writing.run_all(
+                "UPDATE messages SET due = ? WHERE id = ?", [(now, row[0]) for row in freed]
+            )
+            rows += [(*row[:3], now, *row[4:]) for row in freed]
+            if len(freed) == left:
+                break
+            writing.run("DELETE FROM parked WHERE id = ?", parked)
+        return rows
 
     async def _next_alone(self) -> Lease | None:
         """Take a message that has to run alone, before anything else is in hand."""

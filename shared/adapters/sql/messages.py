@@ -87,6 +87,25 @@ def insert(writing: WriteTransaction, queue: Queue, message: NewMessage, run: in
     _insert_payloads(writing, message)
 
 
+NEVER = 2**62  # when a parked message is due
+
+
+def park(writing: WriteTransaction, number: int, key: SubscriptionKey) -> None:
+    """Let a new message of one subscription wait for the end of its pause, if it is paused."""
+    paused = "kind = 'eventsubscriptions' AND partition = ? AND name = ? AND pause IS NOT NULL"
+    for (pause,) in writing.rows(f"SELECT pause FROM documents WHERE {paused}", *key):
+        writing.run(
+            "INSERT INTO parked (id, topic, subscription, pause) VALUES (?, ?, ?, ?)"
+            " ON CONFLICT (topic, subscription, pause) DO NOTHING",
+            *(number, *key, pause),
+        )
+        writing.run(
+            "UPDATE messages SET due = ?, parked = (SELECT id FROM parked WHERE topic = ?"
+            " AND subscription = ? AND pause = ?) WHERE id = ?",
+            *(NEVER, *key, pause, number),
+        )
+
+
 def replace(writing: WriteTransaction, key: Row, message: NewMessage) -> bool:
     """Replace a message that nobody has received meanwhile; tell whether that is so."""
     replaced = writing.run(

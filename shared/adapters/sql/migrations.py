@@ -49,20 +49,28 @@ CREATE TABLE migrations (
   number {number} PRIMARY KEY, oldest {number} NOT NULL, program {text} NOT NULL
 ) {table};
 
+-- pause: since when a subscription is paused.
 CREATE TABLE documents (
   kind {text} NOT NULL, partition {text} NOT NULL, name {text} NOT NULL, etag {text} NOT NULL,
-  document {text} NOT NULL, PRIMARY KEY (kind, partition, name)
+  pause {text}, document {text} NOT NULL, PRIMARY KEY (kind, partition, name)
 ) {table};
 
--- run: the start that has it in hand; 0: none has. counts: of a message that is delivered at once,
--- what `parts` has of all others.
+-- run: the start that has it in hand; 0: none has. parked: the row of `parked` that it waits for.
+-- counts: of a message that is delivered at once, what `parts` has of all others.
 CREATE TABLE messages (
   id {number} PRIMARY KEY, queue {text} NOT NULL, due {number} NOT NULL, stored {number} NOT NULL,
   run {number} NOT NULL, receipt {number} NOT NULL, receives {number} NOT NULL,
-  deaths {number} NOT NULL, counts {text}, body {bytes} NOT NULL
+  deaths {number} NOT NULL, parked {number}, counts {text}, body {bytes} NOT NULL
 ) {table};
 CREATE INDEX messages_due ON messages (queue, due) WHERE run = 0;
 CREATE INDEX messages_run ON messages (run) WHERE run > 0;
+CREATE INDEX messages_parked ON messages (parked, id) WHERE parked IS NOT NULL;
+-- What parked messages wait for: the end of a pause. Once the subscription is not paused since that
+-- time any more, they are free.
+CREATE TABLE parked (
+  id {number} PRIMARY KEY, topic {text} NOT NULL, subscription {text} NOT NULL,
+  pause {text} NOT NULL, UNIQUE (topic, subscription, pause)
+) {table};
 
 -- given_up: 1 for what waits for its dead-letter blob.
 CREATE TABLE parts (

@@ -23,6 +23,7 @@ from shared.adapters.sql.messages import (
     delete_in_hand,
     insert,
     open_keys,
+    park,
     parts_of,
     rewrite,
     settle_parts,
@@ -66,6 +67,7 @@ class _Stored(NamedTuple):
     queue: Queue
     message: NewMessage
     parts: tuple[MessagePart, ...]
+    is_held: bool = False  # all are of one subscription, which may be paused
     version: int = 0
 
 
@@ -137,7 +139,8 @@ class SqlSettling:
     def _steps(self, parts: Sequence[Settlement]) -> _Steps:
         together: defaultdict[object, list[FollowUp]] = defaultdict(list)
         for each in (each for part in parts for each in part.follow_ups):
-            alike = id(each) if each.part.dead_letter else (each.part.due, each.is_held)
+            key = each.part.key.folded if each.is_held else None  # parked by subscription
+            alike = id(each) if each.part.dead_letter else (each.part.due, key)
             together[alike].append(each)
         stored = [each for group in together.values() for each in self._messages(group)]
         whole = {each.part.key.folded for each in parts if each.is_whole}
@@ -153,7 +156,7 @@ class SqlSettling:
         wait = max((blob_due_at or due or now) - now, _NO_WAIT)
         queue = Queue.DEADLETTERS if blob_due_at else Queue.RETRIES
         return [
-            _Stored(queue, self._new.make(text, wait), together_)
+            _Stored(queue, self._new.make(text, wait), together_, together[0].is_held)
             for together_, text in encode_together(parts, SQL.message_size)
         ]
 
@@ -215,6 +218,8 @@ class SqlSettling:
             _check_unchanged(writing, each)
         for stored in steps.stored:
             insert(writing, stored.queue, stored.message)
+            if stored.is_held:
+                park(writing, stored.message.number, stored.parts[0].key.folded)
         is_over = still_open == steps.whole
         if is_over:
             delete_in_hand(writing, number, run)

@@ -23,7 +23,7 @@ from shared.adapters.sql.sqlite import LOW_WATER, SqliteDatabase
 from shared.adapters.sql.traits import SQL
 from shared.clock import Clock
 from shared.engine.keeping.poison_records import PoisonRecords
-from shared.engine.ports import DeadLetters, Lease, Metrics, Threads
+from shared.engine.ports import DeadLetters, Lease, Metrics, Table, Threads
 
 ACCOUNT = "pushgrid"
 _THREADS = 2  # for what the event loop must not wait for
@@ -70,7 +70,7 @@ class SqlStore:
         )
         self.account = account
         self.database = database
-        self.documents = SqlDocuments(database)
+        self.documents = SqlDocuments(database, self._changed)
         self.queues = SqlQueues(database, clock)
         self.payloads = SqlPayloads(database)
         self.dead_letters = SqlDeadLetters(
@@ -87,6 +87,10 @@ class SqlStore:
         self.sender = SqlSender(database, self._new, self.leases)
         self.attempts = SqlAttempts(database, attempt_bytes)
         self.counts = SqlCounts(database)
+
+    def _changed(self, table: Table) -> None:
+        if table is Table.EVENT_SUBSCRIPTIONS:
+            self.leases.subscriptions_changed()
 
     def settling(self, lease: Lease, metrics: Metrics) -> SqlSettling:
         """Return what settles a message in hand."""

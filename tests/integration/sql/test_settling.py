@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +18,19 @@ from shared.adapters.sql.messages import parts_of
 from shared.adapters.sql.settling import SqlSettling, SubscriptionChanged
 from shared.adapters.sql.store import SqlStore
 from shared.adapters.sql.traits import SQL
-from shared.arm.subscription_codec import to_subscription_in_force, with_pause
+from shared.arm.subscription_codec import to_subscription_in_force, with_pause, without_pause
 from shared.delivery.delivery import Delivery
 from shared.delivery.messages.message import MessagePart
 from shared.delivery.messages.message_writer import encode_together
 from shared.delivery.policy import EndReason, EndState
 from shared.engine.ports import (
     Answer,
+    Document,
     Ended,
     FollowUp,
     Lease,
     Queue,
+    Resource,
     Settlement,
     Table,
 )
@@ -336,5 +339,134 @@ def test_a_late_success_is_left_out_of_what_follows(folder: Path, clock: FakeClo
             assert await taken
             del other
         assert await left(folder, clock, RETRIES) == [("crm", 1)]
+
+    run(deliver())
+
+
+# ── Pauses ──
+
+
+class Paused:
+    """The subscription `crm`, and what is parked for its pause: messages of an event each."""
+
+    def __init__(self, store: SqlStore) -> None:
+        self.documents = store.documents
+        self.stored = self._put(subscription(), None)
+
+    def pause(self, since: datetime = START) -> None:
+        document = without_pause(self.stored.document)
+        paused = with_pause(document, Pause(since, "ada"))
+        self.stored = self._put(paused, self.stored.etag)
+
+    def resume(self) -> None:
+        self.stored = self._put(without_pause(self.stored.document), self.stored.etag)
+
+    def delete(self) -> None:
+        assert self.documents.delete(Table.EVENT_SUBSCRIPTIONS, "orders", "crm")
+
+    def _put(self, document: Document, etag: str | None) -> Resource:
+        return self.documents.put(Table.EVENT_SUBSCRIPTIONS, "Orders", "Crm", document, etag)
+
+
+def held(part: MessagePart) -> FollowUp:
+    """Let deliveries that are held come again in five minutes."""
+    return FollowUp(replace(part, due=START + timedelta(minutes=5)), is_held=True)
+
+
+async def settle_held(message: InHand) -> None:
+    (crm,) = parts("crm")
+    answers = await message.settle(Settlement(part=crm, follow_ups=[held(crm)]))
+    assert answers == [Answer.SETTLED]
+
+
+async def put_and_hold(store: SqlStore, many: int) -> None:
+    for _ in range(many):
+        await store.sender.put(NEW, text_of(parts("crm")))
+    for lease in await store.leases.claim(NEW, MOST):
+        await settle_held(InHand(store, lease))
+
+
+def changed_rows(store: SqlStore) -> int:
+    """Return how many rows have been changed since the start."""
+    return int(store.database.write(lambda writing: writing.changes))  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("how", ["resumed", "deleted", "paused anew"])
+def test_what_a_pause_holds_is_parked_until_it_is_over(
+    folder: Path, clock: FakeClock, how: str
+) -> None:
+    """However much is parked, that is one write; and also after another start."""
+
+    async def deliver() -> None:
+        async with running(folder, clock) as store:
+            await prime(store)
+            crm = await asyncio.to_thread(Paused, store)
+            await asyncio.to_thread(crm.pause)
+            await put_and_hold(store, 5)
+        clock.advance(timedelta(days=3))
+        async with running(folder, clock) as store:
+            await store.sender.put(RETRIES, "another")
+            assert [each.body for each in await store.leases.claim(RETRIES, MOST)] == [b"another"]
+            assert [each.events for each in store.queues.waiting().values()] == [10]
+            crm.documents = store.documents
+            changes = await asyncio.to_thread(changed_rows, store)
+            if how == "resumed":
+                await asyncio.to_thread(crm.resume)
+            elif how == "deleted":
+                await asyncio.to_thread(crm.delete)
+            else:
+                await asyncio.to_thread(crm.pause, START + HOUR)
+            # The document, and the version of the catalogue.
+            assert await asyncio.to_thread(changed_rows, store) == changes + 2
+            leases = await store.leases.claim(RETRIES, MOST)
+            assert len(leases) == 5
+            assert {each.subscription for one in leases for each in parts_of(one.body)} == {"crm"}
+            rows = store.database.read(lambda reading: reading.rows("SELECT * FROM parked"))
+            assert rows == []
+
+    run(deliver())
+
+
+@pytest.mark.parametrize("is_resumed", [True, False], ids=["resumed meanwhile", "held"])
+def test_what_is_held_and_not_paused_comes_when_it_is_due(
+    folder: Path,
+    clock: FakeClock,
+    is_resumed: bool,  # noqa: FBT001
+) -> None:
+    """It was judged paused, then resumed, then stored: it would be parked for ever."""
+
+    async def deliver() -> None:
+        async with in_hand(folder, clock, "crm") as message:
+            crm = await asyncio.to_thread(Paused, message.store)
+            if is_resumed:
+                await asyncio.to_thread(crm.pause)
+                await asyncio.to_thread(crm.resume)
+            await settle_held(message)
+        assert await left(folder, clock, RETRIES) == [("crm", 2)]
+
+    run(deliver())
+
+
+def test_more_than_there_is_room_for_is_freed_bit_by_bit(
+    folder: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shared.adapters.sql.leases._BATCH", 2)
+
+    async def deliver() -> None:
+        async with running(folder, clock) as store:
+            await prime(store)
+            crm = await asyncio.to_thread(Paused, store)
+            await asyncio.to_thread(crm.pause)
+            await put_and_hold(store, 5)
+            claim = asyncio.create_task(store.leases.claim(RETRIES, MOST))
+            await asyncio.sleep(0)
+            await asyncio.to_thread(crm.resume)  # which the claim hears of
+            leases = await claim
+            got = len(leases)
+            while got < 5:
+                leases = await store.leases.claim(RETRIES, MOST)
+                assert len(leases) <= 2
+                got += len(leases)
+            assert got == 5
 
     run(deliver())
