@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import count
@@ -22,12 +23,20 @@ from shared.adapters.sql.messages import (
     NEVER,
     NewMessage,
     delete_in_hand,
+    message_of,
     open_keys,
     open_text,
+    parts_of,
     put_down,
+    rewrite,
 )
 from shared.adapters.sql.traits import SQL
 from shared.clock import Clock
+from shared.delivery.messages.copies import without_copies
+from shared.delivery.messages.merging import headers_of, merged
+from shared.delivery.messages.message import MessagePart
+from shared.delivery.messages.message_reader import outline_of
+from shared.delivery.messages.message_writer import encode_together
 from shared.engine.ports import Lease, OffLoop, Queue
 
 HANDED = (Queue.DELIVERIES, Queue.RETRIES)  # the queues whose messages are handed over
@@ -43,7 +52,7 @@ _CLAIM = (
     "UPDATE messages SET run = ?, parked = NULL,"
     " deaths = deaths + CASE WHEN run > 0 THEN 1 ELSE 0 END"
     " WHERE id IN (SELECT id FROM messages WHERE {} LIMIT ?)"
-    " RETURNING id, queue, body, due, deaths"
+    " RETURNING id, queue, body, due, deaths, receives"
 )
 _LEFT = "run > 0 AND run < ? AND queue = ? AND deaths < ? ORDER BY id"
 _DUE = "run = 0 AND queue = ? AND due <= ? ORDER BY due, id"
@@ -278,8 +287,9 @@ class SqlLeases:
                 rows += writing.rows(_CLAIM.format(_DUE), self.run, *due)
             if queue is Queue.RETRIES:
                 rows += self._claim_freed(writing, most - len(rows), micros(now))
-            rows = [_open(writing, row) for row in rows]
-            if len(rows) == most:
+            is_all = len(rows) < most
+            rows = _merge(writing, [_open(writing, row) for row in rows], self.run)
+            if not is_all:
                 return rows, until
             wanted = "SELECT MIN(due) FROM messages WHERE run = 0 AND queue = ? AND due < ?"
             ((next_due,),) = writing.rows(wanted, queue.value, NEVER)
@@ -362,6 +372,49 @@ class SqlLeases:
             hand.news.set()
 
 
+def _merge(writing: WriteTransaction, rows: Sequence[Row], run: int) -> list[Row]:
+    """
+    Merge claimed messages of the same subscriptions: they are due within a second.
+
+    Those that have failed, or ended a process, stay alone.
+    """
+    alike: dict[object, list[Row]] = defaultdict(list)
+    found = []
+    for row in rows:
+        _, _, body, _, deaths, receives = row
+        outline = outline_of(body.decode())
+        if outline.parts and not deaths and not receives:
+            alike[frozenset(each[:2] for each in outline.parts)].append(row)
+        else:
+            found.append(row)
+    for group in alike.values():
+        found += _merge_alike(writing, group, run)
+    return found
+
+
+def _merge_alike(writing: WriteTransaction, rows: Sequence[Row], run: int) -> list[Row]:
+    """Merge messages of the same names, if they have the same parts otherwise."""
+    if len(rows) == 1:
+        return [*rows]
+    by_headers: dict[object, list[tuple[Row, Sequence[MessagePart]]]] = defaultdict(list)
+    for row, parts in zip(rows, without_copies([parts_of(row[2]) for row in rows]), strict=True):
+        by_headers[headers_of(parts)].append((row, parts))
+    found = []
+    for group in by_headers.values():
+        due = max(row[3] for row, _ in group)
+        together = [replace(each, due=moment(due)) for each in merged(parts for _, parts in group)]
+        texts = [text for _, text in encode_together(together, SQL.message_size)]
+        if len(texts) >= len(group):
+            found += [row for row, _ in group]
+            continue
+        for (row, _), text in zip(group, texts, strict=False):
+            rewrite(writing, message_of(row[0], text, due))
+            found.append((*row[:2], text.encode(), due, *row[4:]))
+        for row, _ in group[len(texts) :]:
+            delete_in_hand(writing, row[0], run)
+    return found
+
+
 def _open(writing: WriteTransaction, row: Row) -> Row:
     """Return a claimed row with the text of what is not settled: a process may have died midway."""
     number, queue, body, *others = row
@@ -375,5 +428,5 @@ def receipt_of(lease: Lease) -> SqlReceipt:
 
 
 def _lease(row: Row) -> Lease:
-    number, queue, body, due, deaths = row
+    number, queue, body, due, deaths, _ = row
     return Lease(Queue(queue), body, SqlReceipt(number, moment(due), deaths))

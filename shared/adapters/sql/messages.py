@@ -45,6 +45,11 @@ class NewMessage(NamedTuple):
     stored: int
 
 
+def message_of(number: int, text: str, due: int) -> NewMessage:
+    """Return a message that is there already, with another text."""
+    return NewMessage(number, text, text.encode(), outline_of(text), due, due)
+
+
 class NewMessages:
     """Numbers the messages of one run of the server, and checks their texts."""
 
@@ -164,16 +169,17 @@ def settle_parts(writing: WriteTransaction, number: int, keys: Collection[Subscr
 
 
 def rewrite(writing: WriteTransaction, message: NewMessage) -> None:
-    """Leave in a message in hand what is open: the parts of *message*, which has its number."""
-    parts = _parts_of(message.outline)
-    writing.run(
-        "UPDATE messages SET body = ?, counts = CASE WHEN counts IS NULL THEN NULL ELSE ? END"
-        " WHERE id = ?",
-        *(message.body, json.dumps(parts), message.number),
-    )
-    if writing.rows("SELECT 1 FROM messages WHERE id = ? AND counts IS NULL", message.number):
-        writing.run("DELETE FROM parts WHERE message = ?", message.number)
-        _insert_parts(writing, message.number, parts)
+    """Let a message in hand have the body of *message*, which has its number."""
+    number, parts = message.number, _parts_of(message.outline)
+    ((counts,),) = writing.rows("SELECT counts FROM messages WHERE id = ?", number)
+    delete_rows(writing, number)
+    _insert_payloads(writing, message)
+    if counts is None:
+        _insert_parts(writing, number, parts)
+        writing.run("UPDATE messages SET body = ? WHERE id = ?", message.body, number)
+    else:
+        statement = "UPDATE messages SET body = ?, counts = ? WHERE id = ?"
+        writing.run(statement, message.body, json.dumps(parts), number)
 
 
 def open_keys(writing: WriteTransaction, number: int) -> set[SubscriptionKey]:

@@ -10,9 +10,8 @@ from functools import partial
 
 from shared import telemetry
 from shared.clock import Clock, Deadline
-from shared.delivery.delivery import Delivery
 from shared.delivery.messages.copies import without_copies
-from shared.delivery.messages.message import MessagePart
+from shared.delivery.messages.merging import headers_of, merged
 from shared.delivery.messages.message_writer import encode_together
 from shared.delivery.messages.packing import due_together, most_events
 from shared.engine.keeping.requeue import REPEATED_FOR, Requeue
@@ -55,7 +54,7 @@ class Wake:
         kept = without_copies([each.parts for each in taken])
         alike: dict[object, list[ReadMessage]] = defaultdict(list)
         for each, parts in zip(taken, kept, strict=True):
-            alike[frozenset(map(_without_deliveries, parts))].append(replace(each, parts=parts))
+            alike[headers_of(parts)].append(replace(each, parts=parts))
         for group in alike.values():
             for _, together in due_together([(_due(each, now), each) for each in group], now):
                 yield from _fitting(together, self.message_size)
@@ -63,7 +62,7 @@ class Wake:
     def _move(self, deadline: Deadline, moved: list[ReadMessage], group: list[ReadMessage]) -> None:
         now = self.clock.now()
         due = max(_due(each, now) for each in group)
-        if parts := _merged(group):
+        if parts := merged(each.parts for each in group):
             # Not all of the time that is left: what follows may be stored though this can't be.
             repeat_for = min(REPEATED_FOR, max(deadline.time_left, timedelta()) / 2)
             again = [replace(each, due=due) for each in parts]
@@ -74,7 +73,7 @@ class Wake:
 
 def _fitting(messages: list[ReadMessage], message_size: int) -> Iterator[list[ReadMessage]]:
     """Divide messages of the same subscriptions into groups that fit into one message each."""
-    headers = {_without_deliveries(part) for each in messages for part in each.parts}
+    headers = headers_of(part for each in messages for part in each.parts)
     most = most_events(max((part.batch_size for part in headers), default=1))
     group: list[ReadMessage] = []
     count = 0
@@ -93,7 +92,7 @@ def _storable(messages: list[ReadMessage], message_size: int) -> Iterator[list[R
     count = 1
     if len(messages) > 1:
         try:
-            count = len([*encode_together(_merged(messages), message_size)])
+            count = len([*encode_together(merged(each.parts for each in messages), message_size)])
         except Exception:  # noqa: BLE001 - it is raised again where only its own message is moved
             count = len(messages)
     if count <= 1:
@@ -102,19 +101,6 @@ def _storable(messages: list[ReadMessage], message_size: int) -> Iterator[list[R
     size = -(-len(messages) // count)
     for start in range(0, len(messages), size):
         yield from _storable(messages[start : start + size], message_size)
-
-
-def _merged(messages: Sequence[ReadMessage]) -> list[MessagePart]:
-    """Return the parts of all messages, one for each subscription, without their due times."""
-    merged: dict[MessagePart, list[Delivery]] = defaultdict(list)
-    for each in messages:
-        for part in each.parts:
-            merged[_without_deliveries(part)] += part.deliveries
-    return [replace(part, deliveries=tuple(each)) for part, each in merged.items()]
-
-
-def _without_deliveries(part: MessagePart) -> MessagePart:
-    return replace(part, deliveries=(), due=None)
 
 
 def _due(message: ReadMessage, now: datetime) -> datetime:

@@ -380,10 +380,25 @@ async def settle_held(message: InHand) -> None:
 
 
 async def put_and_hold(store: SqlStore, many: int) -> None:
-    for _ in range(many):
-        await store.sender.put(NEW, text_of(parts("crm")))
+    """Put messages of two events each, and hold all of them."""
+    for number in range(many):
+        await store.sender.put(NEW, text_of([of_publish(number)]))
     for lease in await store.leases.claim(NEW, MOST):
-        await settle_held(InHand(store, lease))
+        (crm,) = parts_of(lease.body)
+        await InHand(store, lease).settle(Settlement(part=crm, follow_ups=[held(crm)]))
+
+
+def of_publish(number: int, name: str = "crm", payload: str | None = None) -> MessagePart:
+    """Return two events of a publish request of their own."""
+    origin = a_delivery().origin._replace(publish_id=f"p-{number}", payload=payload)
+    text = {"text": None} if payload else {}
+    deliveries = [a_delivery(place, origin=origin, **text) for place in range(2)]
+    return a_message(deliveries, subscription=name)
+
+
+def events_of(leases: Sequence[Lease]) -> list[int]:
+    """Return how many events each message has."""
+    return [sum(len(part.deliveries) for part in parts_of(each.body)) for each in leases]
 
 
 def changed_rows(store: SqlStore) -> int:
@@ -419,7 +434,7 @@ def test_what_a_pause_holds_is_parked_until_it_is_over(
             # The document, and the version of the catalogue.
             assert await asyncio.to_thread(changed_rows, store) == changes + 2
             leases = await store.leases.claim(RETRIES, MOST)
-            assert len(leases) == 5
+            assert sum(events_of(leases)) == 10
             assert {each.subscription for one in leases for each in parts_of(one.body)} == {"crm"}
             rows = store.database.read(lambda reading: reading.rows("SELECT * FROM parked"))
             assert rows == []
@@ -461,12 +476,60 @@ def test_more_than_there_is_room_for_is_freed_bit_by_bit(
             claim = asyncio.create_task(store.leases.claim(RETRIES, MOST))
             await asyncio.sleep(0)
             await asyncio.to_thread(crm.resume)  # which the claim hears of
-            leases = await claim
-            got = len(leases)
-            while got < 5:
+            got = sum(events_of(await claim))
+            while got < 10:
                 leases = await store.leases.claim(RETRIES, MOST)
-                assert len(leases) <= 2
-                got += len(leases)
-            assert got == 5
+                assert sum(events_of(leases)) <= 4
+                got += sum(events_of(leases))
+            assert got == 10
+
+    run(deliver())
+
+
+# ── Merging ──
+
+
+def test_what_is_due_together_is_one_message(folder: Path, clock: FakeClock) -> None:
+    """Of the same subscriptions, as far as it fits; also after a kill, and with its payloads."""
+
+    async def deliver() -> None:
+        payload = "2026021312/p-0"
+        async with running(folder, clock) as store:
+            for number in range(6):
+                part = of_publish(number, payload=None if number else payload)
+                await store.sender.put(RETRIES, text_of([part]), HOUR + number * HOUR / 3600)
+            await store.sender.put(RETRIES, text_of([of_publish(0, "erp")]), HOUR)
+            full = [a_message([a_delivery(place) for place in range(60)])]
+            await store.sender.put(RETRIES, text_of(full), HOUR)
+        clock.advance(2 * HOUR)
+        async with running(folder, clock, dies=True) as store:
+            before = store.queues.waiting()
+            leases = await store.leases.claim(RETRIES, MOST)
+            assert sorted(events_of(leases)) == [2, 8, 64]
+            assert store.queues.waiting() == before
+            backlog = store.queues.peek(RETRIES)
+            assert backlog
+            assert backlog.messages == 3
+            named = "SELECT payload FROM message_payloads"
+            assert store.database.read(lambda reading: reading.rows(named)) == [(payload,)]
+        found = await left(folder, clock, RETRIES)
+        assert sorted(found) == [("crm", 8), ("crm", 64), ("erp", 2)]
+
+    run(deliver())
+
+
+def test_what_has_failed_is_not_merged(folder: Path, clock: FakeClock) -> None:
+    """Else one that can't be handled would be the failure of all."""
+
+    async def deliver() -> None:
+        async with running(folder, clock) as store:
+            await store.sender.put(RETRIES, text_of([of_publish(0)]))
+            (failed,) = await store.leases.claim(RETRIES, MOST)
+            await store.leases.give_back(failed)
+            for number in (1, 2):
+                await store.sender.put(RETRIES, text_of([of_publish(number)]), HOUR)
+            clock.advance(2 * HOUR)
+            leases = await store.leases.claim(RETRIES, MOST)
+            assert sorted(events_of(leases)) == [2, 4]
 
     run(deliver())
