@@ -37,7 +37,8 @@ from shared.delivery.messages.merging import headers_of, merged
 from shared.delivery.messages.message import MessagePart
 from shared.delivery.messages.message_reader import outline_of
 from shared.delivery.messages.message_writer import encode_together
-from shared.engine.ports import Lease, OffLoop, Queue
+from shared.engine.ports import OffLoop, Queue
+from shared.engine.ports.leases import Lease
 
 HANDED = (Queue.DELIVERIES, Queue.RETRIES)  # the queues whose messages are handed over
 ROOM = SQL.in_hand  # messages of each

@@ -38,16 +38,9 @@ from shared.delivery.delivery import Delivery, DeliveryKey
 from shared.delivery.messages.message import MessagePart
 from shared.delivery.messages.message_writer import encode_remaining, encode_together
 from shared.delivery.policy import EndState
-from shared.engine.ports import (
-    Answer,
-    FollowUp,
-    Lease,
-    Metrics,
-    Queue,
-    Settled,
-    Settlement,
-    Table,
-)
+from shared.engine.ports import Metrics, Queue, Table
+from shared.engine.ports.leases import Lease
+from shared.engine.ports.settling import Answer, FollowUp, Settled, Settlement
 from shared.errors import UNREADABLE, StorageUnavailable
 from shared.metrics import Metric
 from shared.subscriptions.subscription import EventSubscription, SubscriptionKey

@@ -23,7 +23,8 @@ from shared.adapters.sql.sqlite import LOW_WATER, SqliteDatabase
 from shared.adapters.sql.traits import SQL
 from shared.clock import Clock
 from shared.engine.keeping.poison_records import PoisonRecords
-from shared.engine.ports import DeadLetters, Lease, Metrics, Table, Threads
+from shared.engine.ports import DeadLetters, Metrics, Table, Threads
+from shared.engine.ports.leases import Lease
 
 ACCOUNT = "pushgrid"
 _THREADS = 2  # for what the event loop must not wait for

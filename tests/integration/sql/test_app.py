@@ -16,7 +16,8 @@ from shared.adapters.sql.store import SqlStore
 from shared.adapters.threads import SystemThreads
 from shared.app import App
 from shared.clock import Deadline, SystemClock
-from shared.engine.ports import CUSTOM_TOPICS, AttemptChoice, Lease, Queue, Table
+from shared.engine.ports import CUSTOM_TOPICS, AttemptChoice, Queue, Table
+from shared.engine.ports.leases import Lease
 from shared.settings import AttemptLogging, Settings
 from shared.subscriptions.subscription import DeadLetterDestination
 from shared.watched_clock import WatchedClock

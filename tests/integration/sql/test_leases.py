@@ -20,7 +20,8 @@ from shared.adapters.sql.traits import SQL
 from shared.adapters.threads import SystemThreads
 from shared.clock import Clock, SystemClock
 from shared.delivery.messages.message_writer import encode_together
-from shared.engine.ports import Lease, Queue
+from shared.engine.ports import Queue
+from shared.engine.ports.leases import Lease
 from shared.errors import StorageUnavailable
 from shared.subscriptions.subscription import SubscriptionKey
 from tests.builders import NEVER, a_delivery, a_message, a_note

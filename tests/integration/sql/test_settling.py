@@ -23,17 +23,9 @@ from shared.delivery.delivery import Delivery
 from shared.delivery.messages.message import MessagePart
 from shared.delivery.messages.message_writer import encode_together
 from shared.delivery.policy import EndReason, EndState
-from shared.engine.ports import (
-    Answer,
-    Document,
-    Ended,
-    FollowUp,
-    Lease,
-    Queue,
-    Resource,
-    Settlement,
-    Table,
-)
+from shared.engine.ports import Document, Queue, Resource, Table
+from shared.engine.ports.leases import Lease
+from shared.engine.ports.settling import Answer, Ended, FollowUp, Settlement
 from shared.metrics import Metric
 from shared.subscriptions.subscription import Pause
 from tests.builders import a_delivery, a_message, a_note
