@@ -35,8 +35,8 @@ from shared.clock import Clock
 from shared.delivery.messages.copies import without_copies
 from shared.delivery.messages.merging import headers_of, merged
 from shared.delivery.messages.message import MessagePart
-from shared.delivery.messages.message_reader import outline_of
 from shared.delivery.messages.message_writer import encode_together
+from shared.delivery.messages.outline import outline_of
 from shared.engine.ports import OffLoop, Queue
 from shared.engine.ports.leases import Lease
 

@@ -12,8 +12,9 @@ from shared.adapters.sql.database import Row, WriteTransaction, micros, plain, t
 from shared.adapters.sql.traits import SQL
 from shared.clock import Clock
 from shared.delivery.messages.message import MessagePart, OtherVersion, ReplayStep
-from shared.delivery.messages.message_reader import Outline, decode, outline_of
+from shared.delivery.messages.message_reader import decode
 from shared.delivery.messages.message_writer import encode_remaining
+from shared.delivery.messages.outline import Outline, outline_of
 from shared.engine.ports import Queue, Receipt
 from shared.errors import Unstorable
 from shared.subscriptions.subscription import SubscriptionKey

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 from shared.delivery.delivery import Delivery, LastAttempt, Origin
 from shared.delivery.messages.message import (
@@ -68,50 +68,6 @@ def due_of(text: str) -> datetime | None:
         return _moment(json.loads(text)["due"])
     except _DAMAGED:
         return None
-
-
-class PartOutline(NamedTuple):
-    """How many events a message has for a subscription, and when the oldest was published."""
-
-    topic: str
-    subscription: str
-    events: int
-    oldest: datetime
-
-
-class Outline(NamedTuple):
-    """What is known of a message without unpacking its events."""
-
-    parts: Sequence[PartOutline] = ()
-    payloads: Collection[str] = ()  # names of the blobs that have its events
-    is_dead_letter: bool = False
-
-
-def outline_of(text: str) -> Outline:
-    """Return the outline of a queue message; an empty one if it has no events, or is damaged."""
-    try:
-        wire = json.loads(text)
-        if wire["pushgrid"] != VERSION or "job" in wire:
-            return Outline()
-        origins = [_origin(*each) for each in wire["origins"]]
-        origin_of = [
-            origins[number]
-            for number, spans in wire["events"]
-            for _ in positions_of(spans, MAX_REQUEST_EVENTS)
-        ]
-        parts = [
-            PartOutline(
-                _text(topic),
-                _text(subscription),
-                len(places),
-                min(origin_of[place].published_at for place in places),
-            )
-            for topic, subscription, _, _, spans, *_ in wire["parts"]
-            for places in [list(positions_of(spans, MAX_REQUEST_EVENTS))]
-        ]
-    except _DAMAGED:
-        return Outline()
-    return Outline(parts, {each.payload for each in origins if each.payload}, "note" in wire)
 
 
 def _parts(wire: dict[str, Any]) -> Iterator[MessagePart]:

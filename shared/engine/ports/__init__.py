@@ -36,6 +36,7 @@ from shared.engine.ports.endpoints import (
     StoredHealth,
     TokenVerifier,
 )
+from shared.engine.ports.leases import Lease, Leases
 from shared.engine.ports.process import Chance, Lock, OffLoop, OnLoop, Threads
 from shared.engine.ports.queues import (
     POISON_QUEUES,
@@ -105,6 +106,8 @@ __all__ = [
     "Ended",
     "FollowUp",
     "Hiding",
+    "Lease",
+    "Leases",
     "Listing",
     "Lock",
     "MetricRetention",
