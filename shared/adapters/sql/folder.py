@@ -65,6 +65,18 @@ class Folder:
         paths = (folder / f"{name}{f'-{number}' if number else ''}.db" for number in numbers)
         return next(path for path in paths if not path.exists())
 
+    def set_aside(self) -> Path:
+        """Move the database with its WAL into a new folder among the backups, and return that."""
+        backups = self.backup_path("replaced").parent
+        numbers = range(len(list(backups.iterdir())) + 1)
+        folder = next(
+            path for path in (backups / f"replaced-{each}" for each in numbers) if not path.exists()
+        )
+        folder.mkdir(mode=_FOLDER_MODE)
+        for path in sorted(self.path.glob(f"{DATABASE}*")):
+            path.rename(folder / path.name)
+        return folder
+
     def sync(self, path: Path) -> None:
         """Make a new file safe: its content, and that it is there."""
         for each in (path, path.parent, self.path):

@@ -116,7 +116,7 @@ CREATE TABLE counts (
 ) {small};
 CREATE INDEX counts_start ON counts (span, start);
 """
-_STEPS = (Migration(1, 1, VERSION, _SCRIPT_1),)
+_STEPS = (Migration(1, 1, "0.1.0", _SCRIPT_1),)
 LATEST = _STEPS[-1].number
 
 

@@ -452,6 +452,33 @@ class SqliteDatabase:
             )
 
 
+def restore(path: Path, copy: Path) -> Path:
+    """
+    Let the store in the folder *path* be what *copy* is; return where the former one is now.
+
+    Raises:
+        StoreRefused: another server has the folder, or the copy is no database of this program.
+    """
+    folder = Folder(path)
+    try:
+        with closing(apsw.Connection(str(copy), apsw.SQLITE_OPEN_READONLY)) as source:
+            found = [source.pragma("application_id"), source.pragma("quick_check")]
+            if found != [_APPLICATION, "ok"]:
+                raise StoreRefused(f"'{copy}' is no copy of a store, or is damaged: {found}")
+            written = folder.backup_path("restored")
+            source.execute("VACUUM INTO ?", (str(written),)).fetchall()
+        written.chmod(FILE_MODE)
+        folder.sync(written)
+        former = folder.set_aside()
+        written.rename(folder.database)
+        folder.sync(folder.database)
+    except apsw.Error as error:
+        raise StoreRefused(f"'{copy}' can't be restored: {error}") from error
+    finally:
+        folder.release()
+    return former
+
+
 class _Reader:
     """A connection that reads: it never writes, nor checkpoints."""
 

@@ -17,6 +17,7 @@ from pushgrid.testing.memory import START, FakeClock
 from shared.adapters.sql import migrations
 from shared.adapters.sql.folder import StoreRefused
 from shared.adapters.sql.migrations import Migration
+from shared.adapters.sql.sqlite import restore
 from shared.watched_clock import WatchedClock
 from tests.integration.sql.databases import add, names, opened
 
@@ -254,4 +255,37 @@ def test_a_copy_is_complete_and_private(folder: Path, tmp_path: Path) -> None:
 
     assert stat.S_IMODE((copied / "pushgrid.db").stat().st_mode) == 0o600
     with opened(copied) as database:
+        assert names(database) == {"one"}
+
+
+def test_a_copy_is_restored_and_what_it_replaces_is_kept(folder: Path, tmp_path: Path) -> None:
+    """The replaced one may be damaged: it is moved as it is."""
+    copy = tmp_path / "copy.db"
+    with opened(folder) as database:
+        database.write(lambda writing: add(writing, "one"))
+        database.back_up(copy)
+        database.write(lambda writing: add(writing, "two"))
+        with pytest.raises(StoreRefused, match="Another server"):
+            restore(folder, copy)
+    (folder / "pushgrid.db").write_bytes(b"damaged")
+
+    former = restore(folder, copy)
+
+    assert (former / "pushgrid.db").read_bytes() == b"damaged"
+    assert stat.S_IMODE((folder / "pushgrid.db").stat().st_mode) == 0o600
+    with opened(folder) as database:
+        assert names(database) == {"one"}
+
+
+@pytest.mark.parametrize("content", [b"", b"no database " * 1000])
+def test_what_is_no_copy_is_not_restored(folder: Path, tmp_path: Path, content: bytes) -> None:
+    with opened(folder) as database:
+        database.write(lambda writing: add(writing, "one"))
+    copy = tmp_path / "copy.db"
+    copy.write_bytes(content)
+
+    with pytest.raises(StoreRefused, match=r"copy\.db"):
+        restore(folder, copy)
+
+    with opened(folder) as database:
         assert names(database) == {"one"}
