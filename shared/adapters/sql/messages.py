@@ -29,7 +29,8 @@ _INSERT = (
 _INSERT_PART = (
     "INSERT INTO parts (message, topic, subscription, deliveries, oldest, given_up)"
     " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (message, topic, subscription)"
-    " DO UPDATE SET deliveries = parts.deliveries + excluded.deliveries"
+    " DO UPDATE SET deliveries = parts.deliveries + excluded.deliveries, oldest = CASE"
+    " WHEN excluded.oldest < parts.oldest THEN excluded.oldest ELSE parts.oldest END"
 )
 _INSERT_PAYLOAD = "INSERT INTO message_payloads (message, payload) VALUES (?, ?)"
 FREE = "id = ? AND queue = ? AND receipt = ? AND run = 0"  # a message by what `key_of` returns

@@ -7,7 +7,7 @@ After a kill, only the parts that were not settled are pushed again.
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -37,6 +37,7 @@ from shared.clock import Clock
 from shared.delivery.delivery import Delivery, DeliveryKey
 from shared.delivery.messages.message import MessagePart
 from shared.delivery.messages.message_writer import encode_remaining, encode_together
+from shared.delivery.messages.outline import outline_of
 from shared.delivery.policy import EndState
 from shared.engine.ports import Metrics, Queue, Table
 from shared.engine.ports.leases import Lease
@@ -68,7 +69,8 @@ class _Steps(NamedTuple):
     """What one transaction does."""
 
     stored: Sequence[_Stored]
-    whole: set[SubscriptionKey]
+    ended: Counter[SubscriptionKey]  # how many parts of a subscription
+    whole: set[SubscriptionKey]  # nothing of these is open then
     rest: NewMessage | None  # what the message has then; ``None``: what it has, but whole parts
     conditions: Sequence[Settlement]
 
@@ -97,7 +99,10 @@ class SqlSettling:
         self._coming_again: set[SubscriptionKey] = set()
         self._delivered: set[_Key] = set()
         self._dropped: set[_Key] = set()
-        self._closed: set[SubscriptionKey] = set()  # parts of which nothing is open
+        # Open parts by subscription: more than one, if it was recreated between two publications.
+        self._open = Counter(
+            SubscriptionKey(*each[:2]).folded for each in outline_of(lease.body.decode()).parts
+        )
         self._settled: set[_Key] = set()  # of parts of which others are open
         self._stored: list[_Stored] = []
 
@@ -136,10 +141,15 @@ class SqlSettling:
             alike = id(each) if each.part.dead_letter else (each.part.due, key)
             together[alike].append(each)
         stored = [each for group in together.values() for each in self._messages(group)]
-        whole = {each.part.key.folded for each in parts if each.is_whole}
-        partly = [each for each in parts if not each.is_whole and (each.follow_ups or each.ends)]
+        ended = Counter(each.part.key.folded for each in parts if each.is_whole)
+        whole = {key for key, count in ended.items() if count >= self._open[key]}
+        partly = [
+            each
+            for each in parts
+            if each.part.key.folded not in whole and (each.follow_ups or each.ends)
+        ]
         rest = self._rest(partly, whole) if partly else None
-        return _Steps(stored, whole, rest, [each for each in parts if each.ends])
+        return _Steps(stored, ended, whole, rest, [each for each in parts if each.ends])
 
     def _messages(self, together: Sequence[FollowUp]) -> list[_Stored]:
         """Return the messages for what is due together, without what was delivered meanwhile."""
@@ -164,7 +174,7 @@ class SqlSettling:
         left = [
             replace(part, deliveries=deliveries)
             for part in parts_of(self._lease.body)
-            if part.key.folded not in (*whole, *self._closed)
+            if part.key.folded in self._open and part.key.folded not in whole
             for deliveries in [
                 tuple(
                     one
@@ -206,13 +216,13 @@ class SqlSettling:
             return Answer.SETTLED_ALREADY if self._is_unknown else Answer.NOT_OURS, True
         still_open = open_keys(writing, number)
         if not steps.whole <= still_open:
-            return Answer.SETTLED_ALREADY, False
+            if self._is_unknown:
+                return Answer.SETTLED_ALREADY, False
+            raise ValueError("a part is settled that is not open")
         for each in steps.conditions:
             _check_unchanged(writing, each)
         for stored in steps.stored:
-            insert(writing, stored.queue, stored.message)
-            if stored.is_held:
-                park(writing, stored.message.number, stored.parts[0].key.folded)
+            _store(writing, stored)
         is_over = still_open == steps.whole
         if is_over:
             delete_in_hand(writing, number, run)
@@ -235,7 +245,7 @@ class SqlSettling:
         return then
 
     def _note(self, parts: Sequence[Settlement], steps: _Steps) -> None:
-        self._closed |= steps.whole
+        self._open -= steps.ended  # keeps what is above zero
         self._stored += steps.stored
         for stored in steps.stored:
             self._count_given_up(stored, 1)
@@ -284,6 +294,12 @@ class SqlSettling:
         """Count the events of a message that is, or is not any more, among the dead letters."""
         for part in stored.parts if stored.queue is Queue.DEADLETTERS else ():
             self._metrics.count(Metric.AWAITING_BLOB, *part.key, by=sign * len(part.deliveries))
+
+
+def _store(writing: WriteTransaction, stored: _Stored) -> None:
+    insert(writing, stored.queue, stored.message)
+    if stored.is_held:
+        park(writing, stored.message.number, stored.parts[0].key.folded)
 
 
 def _check_unchanged(writing: WriteTransaction, settlement: Settlement) -> None:

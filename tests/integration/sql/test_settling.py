@@ -164,6 +164,41 @@ def test_what_was_settled_bit_by_bit_stays_settled(folder: Path, clock: FakeCloc
     run(deliver())
 
 
+def test_a_subscription_that_was_recreated_has_two_parts(folder: Path, clock: FakeClock) -> None:
+    """Its publications shared a commit. The message ends with the last of them."""
+
+    async def deliver() -> None:
+        old, new = (replace(of_publish(number), generation=f"g-{number}") for number in (1, 2))
+        async with running(folder, clock) as store:
+            await prime(store)
+            await store.sender.put(NEW, text_of([old, new]))
+            (lease,) = await store.leases.claim(NEW, MOST)
+            message = InHand(store, lease)
+            assert len(parts_of(lease.body)) == 2
+            await message.settle(Settlement(part=old, follow_ups=[again(old)]))
+            assert [each.events for each in store.queues.waiting().values()] == [4]
+            assert store.leases.has(lease)
+            await message.settle(Settlement(part=new, follow_ups=[again(new)]))
+            assert not store.leases.has(lease)
+        assert await left(folder, clock) == []
+        assert sum(events for _, events in await left(folder, clock, RETRIES)) == 4
+
+    run(deliver())
+
+
+def test_a_part_is_settled_once(folder: Path, clock: FakeClock) -> None:
+    """Else what follows would be stored twice; or it would be dropped, if nothing said so."""
+
+    async def deliver() -> None:
+        async with in_hand(folder, clock, "crm", "erp") as message:
+            (crm,) = parts("crm")
+            await message.settle(Settlement(part=crm))
+            with pytest.raises(ValueError, match="not open"):
+                await message.settle(Settlement(part=crm, follow_ups=[again(crm)]))
+
+    run(deliver())
+
+
 def test_a_message_that_is_claimed_again_is_settled_alike(folder: Path, clock: FakeClock) -> None:
     """Its parts have rows then; and it may be killed again."""
 
