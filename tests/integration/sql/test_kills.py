@@ -84,8 +84,8 @@ def test_what_was_answered_survives_kills_at_any_moment(tmp_path: Path) -> None:
 
     assert told["answered"] - told["ending"] - found == set()
     assert told["ended"] & found == set()
-    assert len(told["answered"]) > 20 * KILLS
-    assert len(told["ended"]) > 2 * KILLS
+    assert len(told["answered"]) > 10 * KILLS
+    assert len(told["ended"]) > KILLS
 
 
 def _in_small_disk(folder: Path, size: str) -> list[str]:
