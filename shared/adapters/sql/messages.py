@@ -8,7 +8,14 @@ from collections.abc import Collection, Sequence
 from datetime import timedelta
 from typing import NamedTuple
 
-from shared.adapters.sql.database import Row, WriteTransaction, micros, plain, text_of_plain
+from shared.adapters.sql.database import (
+    ReadTransaction,
+    Row,
+    WriteTransaction,
+    micros,
+    plain,
+    text_of_plain,
+)
 from shared.adapters.sql.traits import SQL
 from shared.clock import Clock
 from shared.delivery.messages.message import MessagePart, OtherVersion, ReplayStep
@@ -184,12 +191,12 @@ def rewrite(writing: WriteTransaction, message: NewMessage) -> None:
         writing.run(statement, message.body, json.dumps(parts), number)
 
 
-def open_keys(writing: WriteTransaction, number: int) -> set[SubscriptionKey]:
+def open_keys(reading: ReadTransaction, number: int) -> set[SubscriptionKey]:
     """Return the subscriptions of the parts of a message that are not settled, in lower case."""
-    ((counts,),) = writing.rows("SELECT counts FROM messages WHERE id = ?", number)
+    ((counts,),) = reading.rows("SELECT counts FROM messages WHERE id = ?", number)
     if counts is None:
         wanted = "SELECT topic, subscription FROM parts WHERE message = ?"
-        rows: Sequence[Sequence[str]] = writing.rows(wanted, number)
+        rows: Sequence[Sequence[str]] = reading.rows(wanted, number)
     else:
         rows = json.loads(counts)
     return {SubscriptionKey(text_of_plain(row[0]), text_of_plain(row[1])) for row in rows}

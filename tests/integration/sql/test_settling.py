@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import apsw
 import pytest
 
 from pushgrid.testing.memory import START, Counted, FakeClock
-from shared.adapters.sql.messages import parts_of
+from shared.adapters.sql.database import ReadTransaction
+from shared.adapters.sql.messages import open_keys, open_text, parts_of
 from shared.adapters.sql.settling import SqlSettling, SubscriptionChanged
 from shared.adapters.sql.store import SqlStore
 from shared.adapters.sql.traits import SQL
@@ -560,3 +563,77 @@ def test_what_has_failed_is_not_merged(folder: Path, clock: FakeClock) -> None:
             assert sorted(events_of(leases)) == [2, 4]
 
     run(deliver())
+
+
+# ── All of it ──
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_event_is_lost_or_doubled_whatever_is_settled_and_killed(
+    folder: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """Parts are settled whole or bit by bit, in any order, and the process is killed at times."""
+    monkeypatch.setattr("shared.adapters.sql.leases.DEATHS", 99)  # none is poison
+    chance = Random(seed)
+    names = ("crm", "erp", "wms")
+
+    async def deliver() -> None:
+        wanted = Counter({(name, place): 1 for name in names for place in range(9)})
+        async with running(folder, clock) as store:
+            for start in (0, 3, 6):
+                events = [a_delivery(place) for place in range(start, start + 3)]
+                together = [a_message(events, subscription=name) for name in names]
+                await store.sender.put(RETRIES, text_of(together), start * HOUR / 3600)
+        for _ in range(12):
+            clock.advance(2 * HOUR)
+            async with running(folder, clock, dies=chance.random() < 0.5) as store:
+                await store.sender.put(RETRIES, "something")  # so that no claim waits
+                leases = await store.leases.claim(RETRIES, MOST)
+                for lease in chance.sample(leases, k=len(leases)):
+                    if lease.body == b"something":
+                        await store.leases.end(lease)
+                    elif chance.random() < 0.8:
+                        wanted -= await settle_by(chance, InHand(store, lease), clock)
+                assert +wanted == await asyncio.to_thread(open_events, store)
+
+    run(deliver())
+
+
+async def settle_by(chance: Random, message: InHand, clock: FakeClock) -> Counter[tuple[str, int]]:
+    """Settle some parts of a message; return which events were delivered."""
+    delivered: Counter[tuple[str, int]] = Counter()
+    found = parts_of(message.lease.body)
+    for part in chance.sample(found, k=chance.randint(1, len(found))):
+        left = [*part.deliveries]
+        while left:
+            chosen = chance.sample(left, k=chance.randint(1, len(left)))
+            left = [each for each in left if each not in chosen]
+            follow_ups = []
+            if left or chance.random() < 0.5:
+                due = clock.now() + HOUR * chance.random()
+                follow_ups = [
+                    FollowUp(replace(part, deliveries=tuple(chosen), due=due), is_held=True)
+                ]
+            else:
+                delivered.update((part.subscription, each.position) for each in chosen)
+            settlement = Settlement(part=part, follow_ups=follow_ups, is_whole=not left)
+            assert await message.settle(settlement) == [Answer.SETTLED]
+            if left and chance.random() < 0.3:
+                return delivered  # the rest stays open
+    return delivered
+
+
+def open_events(store: SqlStore) -> Counter[tuple[str, int]]:
+    """Return the events of all messages, as the next process gets them."""
+
+    def read(reading: ReadTransaction) -> Counter[tuple[str, int]]:
+        rows = reading.rows("SELECT id, body FROM messages WHERE queue = 'retries'")
+        return Counter(
+            (part.subscription, each.position)
+            for number, body in rows
+            if body != b"something"
+            for part in parts_of(open_text(body.decode(), open_keys(reading, number)))
+            for each in part.deliveries
+        )
+
+    return store.database.read(read)
