@@ -56,7 +56,8 @@ class Server:
                     group.create_task(self._deliver(lease))
 
     async def _deliver(self, lease: Lease) -> None:
-        await self.app.deliver.run(lease.body, lease.queue)
+        settling = self.store.settling(lease, self.app.metrics)
+        await self.app.deliver.run(lease.body, lease.queue, settling)
         await self.store.leases.end(lease)
 
     async def run_timer(self) -> None:
