@@ -36,7 +36,6 @@ from shared.engine.ports.endpoints import (
     StoredHealth,
     TokenVerifier,
 )
-from shared.engine.ports.leases import Lease, Leases
 from shared.engine.ports.process import Chance, Lock, OffLoop, OnLoop, Threads
 from shared.engine.ports.queues import (
     POISON_QUEUES,
@@ -106,8 +105,6 @@ __all__ = [
     "Ended",
     "FollowUp",
     "Hiding",
-    "Lease",
-    "Leases",
     "Listing",
     "Lock",
     "MetricRetention",
