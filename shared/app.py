@@ -55,7 +55,6 @@ if TYPE_CHECKING:
         Chance,
         Commits,
         Directory,
-        Ended,
         Metrics,
         OffLoop,
         Pusher,
@@ -65,6 +64,7 @@ if TYPE_CHECKING:
         Threads,
         TokenVerifier,
     )
+    from shared.engine.ports.settling import Ended
     from shared.engine.publishing.publish import Publish
     from shared.engine.publishing.publish_report import PublishReport
     from shared.engine.replaying.job import ReplayJob

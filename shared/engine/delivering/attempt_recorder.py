@@ -27,7 +27,8 @@ from shared.engine.delivering.attempt_lines import log_attempted, log_ended, log
 from shared.engine.delivering.in_hand import Attempted, Part
 from shared.engine.keeping.drops_and_holds import Ends
 from shared.engine.keeping.event_loop import loop_time
-from shared.engine.ports import AttemptLog, Ended, Metrics, OffLoop
+from shared.engine.ports import AttemptLog, Metrics, OffLoop
+from shared.engine.ports.settling import Ended
 from shared.events.event import event_ids, event_names
 from shared.metrics import Metric, error_type
 from shared.settings import AttemptLogging

@@ -35,7 +35,8 @@ from shared.engine.keeping.clock_records import ClockRecords
 from shared.engine.keeping.event_loop import loop_time
 from shared.engine.keeping.requeue import OTHER_VERSION_AGAIN_IN, Requeue
 from shared.engine.keeping.settling import PutSettling
-from shared.engine.ports import OffLoop, Queue, Settlement, Settling
+from shared.engine.ports import OffLoop, Queue
+from shared.engine.ports.settling import Settlement, Settling
 from shared.errors import MalformedMessage, StorageUnavailable
 
 PART_FAILED_AGAIN_IN = timedelta(minutes=1)  # as the host repeats messages

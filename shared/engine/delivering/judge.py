@@ -19,16 +19,8 @@ from shared.engine.delivering.in_hand import Part
 from shared.engine.keeping.deployment_terms import DeploymentTerms
 from shared.engine.keeping.payload_texts import with_texts
 from shared.engine.keeping.poison_records import PoisonRecords
-from shared.engine.ports import (
-    Ended,
-    FollowUp,
-    Metrics,
-    OffLoop,
-    PayloadStore,
-    Queue,
-    Settlement,
-    SubscriptionReader,
-)
+from shared.engine.ports import Metrics, OffLoop, PayloadStore, Queue, SubscriptionReader
+from shared.engine.ports.settling import Ended, FollowUp, Settlement
 from shared.errors import StorageUnavailable, UnreadableDocument
 from shared.metrics import Metric
 from shared.subscriptions.subscription import UNMATCHED, EventSubscription

@@ -22,7 +22,8 @@ from shared.engine.delivering.attempt_recorder import AttemptRecorder, end_state
 from shared.engine.delivering.in_hand import Attempted, MessageInHand, Part, Result
 from shared.engine.delivering.judge import PartJudge
 from shared.engine.keeping.event_loop import loop_time
-from shared.engine.ports import Answer, Ended, FollowUp, OffLoop, Settled, Settlement, Settling
+from shared.engine.ports import OffLoop
+from shared.engine.ports.settling import Answer, Ended, FollowUp, Settled, Settlement, Settling
 from shared.events.topic import TopicName
 
 T = TypeVar("T")

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 from shared import telemetry
 from shared.delivery.health.endpoint_health import HoldReason
-from shared.engine.ports import Ended, Metrics
+from shared.engine.ports import Metrics
 from shared.events.event import event_ids
 from shared.metrics import Metric
 from shared.subscriptions.subscription import SubscriptionKey
+
+if TYPE_CHECKING:
+    from shared.engine.ports.settling import Ended
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,8 @@ from shared.delivery.delivery import Delivery, DeliveryKey
 from shared.delivery.messages.message import MessagePart
 from shared.delivery.policy import EndState
 from shared.engine.keeping.requeue import Queued, Requeue, all_stored
-from shared.engine.ports import FollowUp, Metrics, Queue, Settled, Settlement
+from shared.engine.ports import Metrics, Queue
+from shared.engine.ports.settling import FollowUp, Settled, Settlement
 from shared.errors import StorageUnavailable
 from shared.metrics import Metric
 from shared.subscriptions.subscription import SubscriptionKey

@@ -60,14 +60,6 @@ from shared.engine.ports.records import (
     MetricRetention,
     Metrics,
 )
-from shared.engine.ports.settling import (
-    Answer,
-    Ended,
-    FollowUp,
-    Settled,
-    Settlement,
-    Settling,
-)
 from shared.engine.ports.store import (
     Attempts,
     DeadLetters,
@@ -87,7 +79,6 @@ __all__ = [
     "PROCESSES",
     "STATE",
     "SYSTEM_TOPICS",
-    "Answer",
     "AttemptChoice",
     "AttemptLog",
     "AttemptReader",
@@ -102,8 +93,6 @@ __all__ = [
     "DeadLetters",
     "Directory",
     "Document",
-    "Ended",
-    "FollowUp",
     "Hiding",
     "Listing",
     "Lock",
@@ -126,9 +115,6 @@ __all__ = [
     "Resource",
     "ResourceStore",
     "Sender",
-    "Settled",
-    "Settlement",
-    "Settling",
     "Store",
     "StoreTraits",
     "StoredBlob",

@@ -23,7 +23,6 @@ from shared.engine.keeping.drops_and_holds import Ends
 from shared.engine.keeping.payload_texts import with_texts
 from shared.engine.ports import (
     DeadLetterStore,
-    Ended,
     Metrics,
     OnLoop,
     PayloadStore,
@@ -31,6 +30,7 @@ from shared.engine.ports import (
     Receiver,
     Sender,
 )
+from shared.engine.ports.settling import Ended
 from shared.engine.timers.blob_contents import (
     BlobTarget,
     note_of,

@@ -24,7 +24,8 @@ from shared.engine.delivering.endpoint import TICK, Endpoint
 from shared.engine.delivering.in_hand import AT_A_TURN, Part, PushRequest
 from shared.engine.delivering.judge import PartJudge
 from shared.engine.delivering.shared_health import SharedHealth
-from shared.engine.ports import Queue, Settlement
+from shared.engine.ports import Queue
+from shared.engine.ports.settling import Settlement
 from shared.subscriptions.destination import WebHook
 from shared.subscriptions.subscription import Batching
 from tests.builders import MESSAGE_SIZE, URL, a_delivery, a_message, a_topic

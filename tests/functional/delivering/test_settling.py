@@ -14,7 +14,8 @@ from pushgrid.testing.memory import START, answered
 from shared.delivery.delivery import Delivery
 from shared.delivery.messages.message import MessagePart
 from shared.delivery.policy import EndReason, EndState
-from shared.engine.ports import Answer, Ended, Queue, Settled, Settlement
+from shared.engine.ports import Queue
+from shared.engine.ports.settling import Answer, Ended, Settled, Settlement
 from shared.errors import StorageUnavailable
 from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
 from tests.builders import CRM, DEAD, ORIGIN, PARKED, a_delivery, a_message, encode
