@@ -11,4 +11,4 @@ APP.load_http()  # A fault is the answer to every request.
 
 def main(req: func.HttpRequest) -> func.HttpResponse:
     """Answer one request."""
-    return to_response(web_routes.answer(to_request(req)))
+    return to_response(web_routes.answer(APP, to_request(req)))

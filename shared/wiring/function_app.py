@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shared import telemetry
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from shared.adapters.http.http_pusher import HttpPusher
     from shared.engine.delivering.deliver import Deliver
     from shared.engine.operations.console_files import ConsoleFiles
+    from shared.engine.ports import Pusher
     from shared.wiring.outbound import SystemOutbound
 
 
@@ -107,6 +107,15 @@ class FunctionApp:
             return api_answer(request, fault)
         return None
 
+    @property
+    def has_console(self) -> bool:
+        """Whether the console is served: with wrong settings, too, since it shows them."""
+        return self.settings_fault is not None or self.settings.console
+
+    def on_loop(self, coroutine: Coroutine[Any, Any, HttpAnswer], /) -> HttpAnswer:
+        """Have the event loop run *coroutine*; called on a thread."""
+        return self.threads.on_loop(coroutine)
+
     def prepare(self) -> None:
         """Prepare storage in the background, once, unless the settings are wrong."""
         if self.settings_fault is None:
@@ -175,9 +184,8 @@ class FunctionApp:
             settings=self.settings,
             clock=self.clock,
             threads=self.threads,
-            store=self.store,
-            on_storage=self.storage_pusher,
             awake=self.awake,
+            also_to_queues=self._also_to_queues,
         )
 
     @once
@@ -187,6 +195,12 @@ class FunctionApp:
 
         return storage_pusher(self.awake)
 
+    def _also_to_queues(self, webhooks: Pusher) -> Pusher:
+        from shared.adapters.azure_storage.queue_pusher import QueuePusher
+
+        puts = self.store.message_puts(self.settings.queue_accounts)
+        return QueuePusher(webhooks, self.storage_pusher, puts)
+
     @once
     def delivering(self) -> Deliver:
         deliver = self.app.deliver
@@ -195,11 +209,9 @@ class FunctionApp:
 
     @once
     def console_files(self) -> ConsoleFiles:
-        from shared.engine.operations.console_files import CONTENT_TYPES, ConsoleFiles
+        from shared.wiring.web_routes import read_console_files
 
-        folder = Path(__file__).parents[1] / "console"
-        files = (each for each in folder.iterdir() if each.suffix in CONTENT_TYPES)
-        return ConsoleFiles({each.name: each.read_bytes() for each in files})
+        return read_console_files()
 
     @once
     def _logged_fault(self) -> InvalidSettings | None:

@@ -12,8 +12,6 @@ from urllib.parse import urlsplit
 import certifi
 
 from shared import telemetry
-from shared.adapters.azure_storage.queue_pusher import QueuePusher
-from shared.adapters.azure_storage.store import AzureStore
 from shared.adapters.entra.webhook_tokens import (
     CredentialFor,
     TokenPusher,
@@ -27,7 +25,7 @@ from shared.adapters.http.pool import MAX_IDLE, Pool
 from shared.adapters.http.resolver import NameServers
 from shared.adapters.http.tls import TlsMaterial, client_tls
 from shared.clock import Clock
-from shared.engine.ports import Threads
+from shared.engine.ports import Pusher, Threads
 from shared.once import once
 from shared.settings import Settings
 from shared.subscriptions.destination import host_addresses
@@ -43,38 +41,35 @@ _TOKEN_THREADS = 4
 
 class SystemOutbound:
     """
-    The outbound of a process: to webhooks, with the tokens that they need, and to storage queues.
+    The outbound of a process: to webhooks, with the tokens that they need.
 
-    *on_storage* sends to the queues of *store*; *awake* tells seconds, by an `AwakeClock`.
+    *awake* tells seconds, by an `AwakeClock`. *also_to_queues* makes the sender to webhooks one that
+    sends to storage queues as well.
     """
 
-    def __init__(  # noqa: PLR0913 - this is all, and each by its name
+    def __init__(
         self,
         *,
         settings: Settings,
         clock: Clock,
         threads: Threads,
-        store: AzureStore,
-        on_storage: HttpPusher,
         awake: Callable[[], float],
+        also_to_queues: Callable[[Pusher], Pusher] = lambda webhooks: webhooks,
     ) -> None:
         self._settings = settings
         self._clock = clock
         self._threads = threads
-        self._store = store
-        self._on_storage = on_storage
         self._awake = awake
+        self._also_to_queues = also_to_queues
         self._descriptors = descriptors()
         self.most = self._descriptors // 2
         self.app_addresses = _app_addresses(settings)
 
     @once
-    def pusher(self) -> QueuePusher:
-        settings = self._settings
+    def pusher(self) -> Pusher:
         off_loop = self._threads.pool("tokens", _TOKEN_THREADS)
-        tokens = WebhookTokens(_credential(settings), self._clock, off_loop)
-        puts = self._store.message_puts(settings.queue_accounts)
-        return QueuePusher(TokenPusher(self.http, tokens), self._on_storage, puts)
+        tokens = WebhookTokens(_credential(self._settings), self._clock, off_loop)
+        return self._also_to_queues(TokenPusher(self.http, tokens))
 
     @once
     def http(self) -> HttpPusher:

@@ -3,16 +3,20 @@ Routes the paths that are for neither topics nor resources: ``ROUTES`` has a row
 
 The route in ``web_function/function.json`` names the same areas. A bare catch-all would take the
 host's own pages and, on a host that orders routes differently, those of other functions.
+Of the app it needs an `App` and what a home of it has beside that (`Served`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
+from pathlib import Path
+from typing import Any, Protocol
 
+from shared.app import App
+from shared.engine.operations.console_files import CONTENT_TYPES, ConsoleFiles
 from shared.http import HttpAnswer, HttpRequest
-from shared.wiring.function_app import APP
 
 # By first segment: the methods, and the rest of the path, whose groups are parameters.
 ROUTES = {
@@ -35,38 +39,75 @@ ROUTES = {
 _OF_A_TOPIC = re.compile(r"(?P<topic>[^/]+)/api/events/?", re.IGNORECASE)
 
 
-def answer(request: HttpRequest) -> HttpAnswer:
+class Served(Protocol):
+    """A process that serves the app over HTTP, as far as the routes need to know it."""
+
+    @property
+    def app(self) -> App:
+        """The use cases; asked for only if the settings are valid."""
+
+    @property
+    def console_files(self) -> ConsoleFiles:
+        """The files of the console."""
+
+    @property
+    def has_console(self) -> bool:
+        """Whether the console is served."""
+
+    def prepare(self) -> None:
+        """Prepare storage in the background, once."""
+
+    def refusal(self, request: HttpRequest) -> HttpAnswer | None:
+        """Answer in place of the app, if its settings are wrong."""
+
+    def manage(self, request: HttpRequest) -> HttpAnswer:
+        """Answer a request to the management API."""
+
+    def publish(self, request: HttpRequest) -> Coroutine[Any, Any, HttpAnswer]:
+        """Answer a publish request, on the event loop."""
+
+    def on_loop(self, coroutine: Coroutine[Any, Any, HttpAnswer], /) -> HttpAnswer:
+        """Have the event loop run *coroutine*; called on a thread."""
+
+
+def answer(served: Served, request: HttpRequest) -> HttpAnswer:
     """
     Answer one request, on a thread; without a row for it, 404 without a body as the host does.
 
     The console opens even if the settings are wrong, and shows what its calls answer.
     """
-    APP.prepare()
+    served.prepare()
     area = request.params["area"].lower()
     methods, path = ROUTES[area]
     found = re.fullmatch(path, request.params.get("path", ""), re.DOTALL | re.IGNORECASE)
     if not found or request.method.upper() not in methods.split():
         return HttpAnswer(status=404)
     if area in {"api", "topics"}:
-        return _publish(request)
+        return _publish(served, request)
     request = replace(request, params=found.groupdict())
     if area != "console":
-        return APP.refusal(request) or _use_case(area)(request)
-    is_off = not APP.settings_fault and not APP.settings.console
-    return HttpAnswer(status=404) if is_off else APP.console_files.run(request)
+        return served.refusal(request) or _use_case(served, area)(request)
+    return served.console_files.run(request) if served.has_console else HttpAnswer(status=404)
 
 
-def _publish(request: HttpRequest) -> HttpAnswer:
+def read_console_files() -> ConsoleFiles:
+    """Read the files of the console, which stand beside this package's."""
+    folder = Path(__file__).parents[1] / "console"
+    files = (each for each in folder.iterdir() if each.suffix in CONTENT_TYPES)
+    return ConsoleFiles({each.name: each.read_bytes() for each in files})
+
+
+def _publish(served: Served, request: HttpRequest) -> HttpAnswer:
     topic = _OF_A_TOPIC.fullmatch(request.params.get("path", ""))
     request = replace(request, params=topic.groupdict() if topic else {})
-    return APP.threads.on_loop(APP.publish(request))
+    return served.on_loop(served.publish(request))
 
 
-def _use_case(area: str) -> Callable[[HttpRequest], HttpAnswer]:
+def _use_case(served: Served, area: str) -> Callable[[HttpRequest], HttpAnswer]:
     if area == "providers":
-        return APP.manage
+        return served.manage
     if area == "status":
-        return APP.app.status.run
+        return served.app.status.run
     if area == "validate":
-        return APP.app.validate.run
-    return APP.app.az_login.run  # metadata and adfs
+        return served.app.validate.run
+    return served.app.az_login.run  # metadata and adfs

@@ -24,7 +24,7 @@ class _Begun(Exception):
     [
         lambda: asyncio.run(cast("Any", APP.publish(_REQUEST))),
         lambda: APP.manage(_REQUEST),
-        lambda: web_routes.answer(_REQUEST),
+        lambda: web_routes.answer(APP, _REQUEST),
         APP.wake,
         APP.write_dead_letters,
     ],
