@@ -138,16 +138,20 @@ _OF_THE_COMMAND = frozenset(  # no settings of the app
 )
 
 
-def from_environ(environ: Mapping[str, str], profiles: frozenset[str]) -> Settings:
+def from_environ(
+    environ: Mapping[str, str], profiles: frozenset[str], *, needs_storage: bool = True
+) -> Settings:
     """
     Read the settings; *profiles* are the names of the delivery profiles.
+
+    *needs_storage*: without the setting of the storage account they are not valid.
 
     Raises:
         InvalidSettings: all faults at once. A value is never quoted: it may be a secret, or one
             that was meant for another setting.
     """
     faults: list[Fault] = []
-    values: dict[str, Any] = {"storage": _storage(environ, faults)}
+    values: dict[str, Any] = {"storage": _storage(environ, faults) if needs_storage else {}}
     needing: dict[str, Callable[[str], Any]] = {
         "profile": _one_of(profiles),
         "deadletter_accounts": lambda text: deadletter_accounts(text, environ),
@@ -340,3 +344,18 @@ _SETTINGS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "webhook_authority": ("PUSHGRID_WEBHOOK_AUTHORITY", _https),
 }
 NAMES = {"storage": STORAGE} | {member: name for member, (name, _) in _SETTINGS.items()}
+#: The settings whose values are secrets; those that `deadletter_accounts` names are, too.
+SECRETS = frozenset(
+    NAMES[member]
+    for member in (
+        "admin_key",
+        "admin_key_2",
+        "reader_key",
+        "client_certificate",
+        "client_key",
+        "client_key_password",
+        "egress_proxy",
+        "webhook_client_secret",
+        "webhook_certificate",
+    )
+)

@@ -29,10 +29,11 @@ _REMEDY = (
 )
 
 
-def read_settings(environ: Mapping[str, str]) -> Settings:
+def read_settings(environ: Mapping[str, str], *, needs_storage: bool = True) -> Settings:
     """Read the settings. Raises InvalidSettings with every fault."""
-    found = from_environ(environ, frozenset(PROFILES))
-    connections_beside(found.storage, found.deadletter_accounts)  # raises as well, if one is wrong
+    found = from_environ(environ, frozenset(PROFILES), needs_storage=needs_storage)
+    if needs_storage:
+        connections_beside(found.storage, found.deadletter_accounts)  # raises if one is wrong
     _check_certificates(found)
     return found
 

@@ -1,0 +1,95 @@
+"""Takes messages from the home as they are due, and has the app deliver them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextvars import Context
+
+from server.home import DELIVERED, Home, Message
+from shared import telemetry
+from shared.engine.ports import Queue
+from shared.errors import StorageUnavailable
+
+#: Messages in hand of a queue, as `host.json` has it: what is over that waits in the home.
+MOST = 4096
+_AGAIN_SECONDS = 1.0  # after the home has failed
+
+Deliver = Callable[[bytes, Queue], Awaitable[None]]
+
+
+class Deliveries:
+    """
+    Runs *deliver* for each message of *home*, at most *most* of a queue at a time.
+
+    A message that could not be handled is given back; one whose task is cancelled stays in hand.
+    """
+
+    def __init__(self, home: Home, deliver: Deliver, most: int = MOST) -> None:
+        self._home = home
+        self._deliver = deliver
+        self._most = most
+        self._claims: list[asyncio.Task[None]] = []
+        self._running: dict[Queue, set[asyncio.Task[None]]] = {each: set() for each in DELIVERED}
+        self._has_room = {each: asyncio.Event() for each in DELIVERED}
+
+    @property
+    def under_way(self) -> int:
+        """How many messages are being delivered."""
+        return sum(map(len, self._running.values()))
+
+    def begin(self) -> None:
+        """Begin to take messages."""
+        self._claims = [asyncio.create_task(self._claim(queue)) for queue in DELIVERED]
+
+    async def stop_taking(self) -> None:
+        """Take no more messages; those in hand go on."""
+        for each in self._claims:
+            each.cancel()
+        await asyncio.gather(*self._claims, return_exceptions=True)
+
+    async def finish(self, seconds: float) -> int:
+        """Wait for what is under way, *seconds* at most; cancel the rest, and return how many."""
+        if tasks := self._tasks():
+            await asyncio.wait(tasks, timeout=seconds)
+        for each in (left := self._tasks()):
+            each.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+        return len(left)
+
+    def _tasks(self) -> list[asyncio.Task[None]]:
+        return [task for tasks in self._running.values() for task in tasks]
+
+    async def _claim(self, queue: Queue) -> None:
+        running, room = self._running[queue], self._has_room[queue]
+        while True:
+            while len(running) >= self._most:
+                room.clear()
+                await room.wait()
+            try:
+                messages = await self._home.claim(queue, self._most - len(running))
+            except StorageUnavailable as error:
+                telemetry.error("claim.failed", queue=queue, detail=str(error))
+                await asyncio.sleep(_AGAIN_SECONDS)
+                continue
+            for each in messages:
+                # In an empty context: a push may outlive the message that began it.
+                task = asyncio.create_task(self._handle(each), context=Context())
+                running.add(task)
+                task.add_done_callback(running.discard)
+                task.add_done_callback(lambda _: room.set())
+
+    async def _handle(self, message: Message) -> None:
+        try:
+            await self._deliver(message.body, message.queue)
+        except Exception as error:  # noqa: BLE001 - one message's trouble ends no other
+            fault = f"{type(error).__name__}: {error}"
+            telemetry.error("message.failed", queue=message.queue, detail=fault)
+            after = self._home.give_back
+        else:
+            after = self._home.end
+        try:
+            await after(message)
+        except StorageUnavailable as error:
+            # It comes again: at once if the home can, or when this process has ended.
+            telemetry.error("message.unsettled", queue=message.queue, detail=str(error))

@@ -1,0 +1,74 @@
+"""Reads the settings of the server from the environment, where a secret may stand in a file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from server.failure import CannotStart
+from shared.errors import InvalidSettings
+from shared.settings import NAMES, SECRETS, STORAGE, Settings
+from shared.wiring.settings import read_settings
+
+#: Names the file with a secret, after the secret's own name.
+IN_A_FILE = "_FILE"
+#: The header in which the app finds the publisher's address; only the server writes it.
+CLIENT_ADDRESS = "x-pushgrid-client-address"
+#: Settings of Azure Functions alone.
+UNUSED = (STORAGE, NAMES["wake_schedule"], NAMES["deadletter_schedule"])
+_MOST = 64 * 1024  # bytes of a secret
+_BY_THE_SERVER = "the server's own"
+_ACCOUNTS = NAMES["deadletter_accounts"]
+
+
+def with_secrets(environ: Mapping[str, str]) -> dict[str, str]:
+    """
+    Return *environ* with the secrets that its ``…_FILE`` name, in place of these.
+
+    Raises:
+        CannotStart: a file can't be read, or the secret is given twice.
+    """
+    found = dict(environ)
+    for name in sorted(SECRETS):
+        path = found.pop(f"{name}{IN_A_FILE}", "").strip()
+        if not path:
+            continue
+        if found.get(name, "").strip():
+            raise CannotStart(f"{name} and {name}{IN_A_FILE} are both set: unset one of them.")
+        found[name] = _read(f"{name}{IN_A_FILE}", path)
+    return found
+
+
+def read_server_settings(environ: Mapping[str, str]) -> Settings:
+    """
+    Read the settings from what `with_secrets` has returned.
+
+    Raises:
+        CannotStart: one is wrong, or asks for what this home has not got.
+    """
+    try:
+        found = read_settings(environ, needs_storage=False)
+    except InvalidSettings as error:
+        raise CannotStart(f"{error.message}. Correct the environment of the server.") from None
+    if found.deadletter_accounts:
+        raise CannotStart(
+            f"{_ACCOUNTS} is set, but 'pushgrid serve' writes dead letters to its own data only: "
+            "unset it."
+        )
+    return replace(found, wake_schedule=_BY_THE_SERVER, deadletter_schedule=_BY_THE_SERVER)
+
+
+def _read(name: str, path: str) -> str:
+    try:
+        with Path(path).open("rb") as file:
+            text = file.read(_MOST + 1).decode()
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
+        raise CannotStart(
+            f"{name}: {path} can't be read ({why}): name a file that this user may read."
+        ) from None
+    if len(text) > _MOST or not text.strip():
+        why = "is empty" if not text.strip() else f"has more than {_MOST} characters"
+        raise CannotStart(f"{name}: {path} {why}: write the secret into it, alone.")
+    return text.strip()

@@ -1,0 +1,164 @@
+"""
+Bounds what a connection may take: uvicorn's protocol has no deadline before its first answer.
+
+Without these, a client that sends nothing, half a request, or reads no answer keeps a connection
+for ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, NamedTuple
+
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+
+class Limits(NamedTuple):
+    """What clients may take; times in seconds."""
+
+    connections: int
+    head_seconds: float = 15.0  # from a request's first byte, or the connection, to the head's end
+    head_bytes: int = 64 * 1024
+    body_seconds: float = 60.0  # from the end of the head to that of the body
+    body_bytes: int = 4 * 1024 * 1024
+    answer_seconds: float = 60.0  # in which a client takes some of an answer that is held up
+    keep_alive_seconds: int = 75  # longer than proxies keep a connection to us
+
+
+class BoundedProtocol(HttpToolsProtocol):
+    """
+    One connection, within *limits*.
+
+    Of too many connections the one that has been idle longest is closed for a new one; if none is
+    idle, the new one gets 503.
+    """
+
+    def __init__(self, *arguments: Any, limits: Limits, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._limits = limits
+        self._receiving: asyncio.TimerHandle | None = None  # what is to come in time
+        self._answering: asyncio.TimerHandle | None = None  # the client is to read in time
+        self._head_size: int | None = 0  # bytes of a head that is not complete; ``None``: it is
+        self.idle_since: float | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        is_full = len(self.connections) >= self._limits.connections and not self._close_idle()
+        super().connection_made(transport)
+        if is_full:
+            self._refuse(503, "Too many connections: try again later.")
+            return
+        self._expect(self._limits.head_seconds)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._expect(None)
+        self._stop_answering()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self._head_size is not None:
+            self._head_size += len(data)
+        super().data_received(data)
+        if (self._head_size or 0) > self._limits.head_bytes and not self.transport.is_closing():
+            self._refuse(431, "The head of the request is too large.")
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self.idle_since = None
+        self._head_size = self._head_size or 0
+        self._expect(self._limits.head_seconds)
+
+    def on_headers_complete(self) -> None:
+        self._head_size = None
+        self._expect(self._limits.body_seconds)
+        super().on_headers_complete()
+        # The trailers of a chunked body, which uvicorn takes for headers if they come early.
+        self.headers = _Dropped()
+
+    def on_message_complete(self) -> None:
+        self._expect(None)
+        self._head_size = 0
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if not self.pipeline and self._receiving is None:
+            self.idle_since = self.loop.time()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        seconds = self._limits.answer_seconds
+        self._answering = self.loop.call_later(seconds, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        self._stop_answering()
+        super().resume_writing()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Close an idle connection; one whose client has not read its last answer is cut."""
+        if self.transport.get_write_buffer_size():
+            self.transport.abort()
+        else:
+            super().timeout_keep_alive_handler()
+
+    @property
+    def _is_idle(self) -> bool:
+        return self.idle_since is not None and not self.transport.is_closing()
+
+    def _close_idle(self) -> bool:
+        """Close the connection that has been idle longest; ``False``: there is none."""
+        idle = [each for each in self.connections if isinstance(each, BoundedProtocol)]
+        idle = [each for each in idle if each._is_idle]  # noqa: SLF001 - of this class
+        if not idle:
+            return False
+        min(idle, key=lambda each: each.idle_since or 0.0).transport.close()
+        return True
+
+    def _expect(self, seconds: float | None) -> None:
+        """Cut off the client unless this is called again within *seconds*; ``None``: never."""
+        if self._receiving:
+            self._receiving.cancel()
+        late = self._come_too_late
+        self._receiving = self.loop.call_later(seconds, late, seconds) if seconds else None
+
+    def _come_too_late(self, seconds: float) -> None:
+        if self.flow.read_paused:  # by us: an earlier request of this connection is being answered
+            self._expect(seconds)
+        elif self._is_answering_another or self._has_sent_nothing:
+            self.transport.close()
+        else:
+            self._refuse(408, "The request did not come to its end in time.")
+
+    @property
+    def _has_sent_nothing(self) -> bool:
+        return self.cycle is None and not self._head_size
+
+    @property
+    def _is_answering_another(self) -> bool:
+        """Whether an answer has begun: another one can't be written between."""
+        cycle = self.cycle
+        return bool(cycle and cycle.response_started and not cycle.response_complete)
+
+    def _refuse(self, status: int, text: str) -> None:
+        """Answer in place of the app, and close the connection."""
+        cycle, body = self.cycle, text.encode()
+        if cycle and not cycle.response_complete:
+            cycle.disconnected = True  # The app hears that nothing more comes, and answers nobody.
+            cycle.message_event.set()
+        own = ((b"content-type", b"text/plain; charset=utf-8"), (b"connection", b"close"))
+        length = (b"content-length", b"%d" % len(body))
+        headers = (*self.server_state.default_headers, *own, length)
+        lines = [b"%b: %b\r\n" % header for header in headers]
+        self.transport.write(b"".join((STATUS_LINE[status], *lines, b"\r\n", body)))
+        self.transport.close()
+
+    def _stop_answering(self) -> None:
+        if self._answering:
+            self._answering.cancel()
+            self._answering = None
+
+
+class _Dropped(list[tuple[bytes, bytes]]):
+    """Keeps nothing, however much is sent."""
+
+    def append(self, _: tuple[bytes, bytes], /) -> None:
+        """Forget it."""

@@ -1,0 +1,175 @@
+"""Reads requests from an ASGI server: from whom they come, for which URL, and their bodies."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from typing import Any
+from urllib.parse import unquote_to_bytes
+
+from shared.http import HttpRequest, query_of
+from shared.settings.network_settings import Network
+
+Scope = Mapping[str, Any]
+Receive = Callable[[], Awaitable[Mapping[str, Any]]]
+Address = IPv4Address | IPv6Address
+
+_FOR, _PROTO, _HOST = "x-forwarded-for", "x-forwarded-proto", "x-forwarded-host"
+_ENCODED_SLASH = re.compile(r"(%2[fF])")
+_SLASHES = re.compile(r"/{2,}")
+_AUTHORITY = re.compile(r"[A-Za-z0-9._~:\[\]-]{1,255}")
+_PORT = re.compile(r"\[([^\]]*)\](?::\d+)?|([^:]*):\d+")
+
+
+class BadRequest(Exception):
+    """The request can't be for anybody; the text says why."""
+
+
+class BodyTooLarge(Exception):
+    """The body, or the length that was announced, is over the limit."""
+
+
+class ClientGone(Exception):
+    """The client has closed the connection, or sends no more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestReader:
+    """
+    Reads requests, and believes the forwarded headers of *proxies*.
+
+    *client_header* gets the address of the client, whatever a request says there.
+    """
+
+    proxies: Sequence[Network] = ()
+    client_header: str
+
+    def read(self, scope: Scope) -> HttpRequest:
+        """
+        Return the request of *scope* without its body, for the URL that its client has asked for.
+
+        Clients that join URLs carelessly double slashes: they count as one.
+
+        Raises:
+            BadRequest: it has not exactly one header ``Host``.
+        """
+        headers = _headers(scope["headers"])
+        peer = peer_of(scope)
+        scheme, host, client = scope["scheme"], headers.get("host", ""), peer
+        if sum(name == b"host" for name, _ in scope["headers"]) != 1 or not _is_authority(host):
+            raise BadRequest("The request needs one header Host with a name or an address.")
+        if self.is_proxy(peer):
+            client = self._forwarded_client(headers, peer)
+            scheme = _last(headers, _PROTO).lower() or scheme
+            host = _last(headers, _HOST) or host
+            if scheme not in {"http", "https"} or not _is_authority(host):
+                raise BadRequest("X-Forwarded-Proto or X-Forwarded-Host is malformed.")
+        headers.pop(self.client_header, None)
+        if client:
+            headers[self.client_header] = str(client)
+        path = _SLASHES.sub("/", scope["raw_path"].decode("latin-1"))
+        query = scope["query_string"].decode("latin-1")
+        url = f"{scheme}://{host}{path}" + (f"?{query}" if query else "")
+        return HttpRequest(method=scope["method"], url=url, headers=headers, query=query_of(url))
+
+    def is_proxy(self, peer: Address | None) -> bool:
+        """Tell whether the forwarded headers of *peer* count."""
+        return peer is not None and any(peer in network for network in self.proxies)
+
+    def _forwarded_client(self, headers: Mapping[str, str], peer: Address | None) -> Address | None:
+        """Return the nearest hop that is no proxy; its sender has written what stands before it."""
+        client = peer
+        for hop in reversed(headers.get(_FOR, "").split(",")):
+            if not hop.strip():
+                continue
+            client = _address(hop.strip())
+            if not self.is_proxy(client):
+                break
+        return client
+
+
+def peer_of(scope: Scope) -> Address | None:
+    """Return the address at the other end of the connection."""
+    client = scope.get("client")
+    return _address(client[0]) if client else None
+
+
+async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
+    """
+    Return the body, of at most *limit* bytes; a chunked one is counted while it arrives.
+
+    Raises:
+        BodyTooLarge: it is larger.
+        ClientGone: it does not come to its end.
+    """
+    announced = dict(scope["headers"]).get(b"content-length", b"0")
+    if int(announced) > limit:
+        raise BodyTooLarge
+    body = bytearray()
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientGone
+        body += message.get("body", b"")
+        if len(body) > limit:
+            raise BodyTooLarge
+        if not message.get("more_body"):
+            return bytes(body)
+
+
+@lru_cache(maxsize=256)
+def decoded_path(raw: str) -> str:
+    """
+    Return the path of a request for routing: decoded but for ``%2F``, without a leading slash.
+    """
+    parts = _ENCODED_SLASH.split(raw)
+    decoded = "".join(
+        part if _ENCODED_SLASH.fullmatch(part) else unquote_to_bytes(part).decode(errors="replace")
+        for part in parts
+    )
+    segments: list[str] = []
+    for segment in decoded.removeprefix("/").split("/"):
+        if segment == "..":
+            del segments[-1:]
+        elif segment != ".":
+            segments.append(segment)
+    return "/".join(segments)
+
+
+def _headers(raw: Sequence[tuple[bytes, bytes]]) -> dict[str, str]:
+    """Return headers by names in lower case; repeated ones are joined by a comma."""
+    headers: dict[str, str] = {}
+    for raw_name, raw_value in raw:
+        name, value = raw_name.decode("latin-1").lower(), _text(raw_value)
+        headers[name] = f"{headers[name]},{value}" if name in headers else value
+    return headers
+
+
+def _text(raw: bytes) -> str:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return raw.decode("latin-1")
+
+
+def _last(headers: Mapping[str, str], name: str) -> str:
+    """Return the last entry of a list, which the proxy itself has written."""
+    return headers.get(name, "").rpartition(",")[2].strip()
+
+
+def _is_authority(host: str) -> bool:
+    return _AUTHORITY.fullmatch(host) is not None
+
+
+def _address(text: str) -> Address | None:
+    found = _PORT.fullmatch(text)
+    try:
+        address = ip_address((found[1] or found[2]) if found else text)
+    except ValueError:
+        return None
+    if isinstance(address, IPv6Address) and address.ipv4_mapped:
+        return address.ipv4_mapped
+    return address

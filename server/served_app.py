@@ -1,0 +1,115 @@
+"""Composes the app of a server: on a home, with its settings, on the loop that it serves from."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Coroutine
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from server import routes
+from server.environment import CLIENT_ADDRESS
+from server.home import Home
+from server.routes import To
+from shared.adapters.threads import SystemThreads
+from shared.adapters.watched_clock import WatchedClock
+from shared.app import AnswerPublisher, App
+from shared.arm import arm_json
+from shared.clock import SystemClock
+from shared.engine.delivering.deliver import Deliver
+from shared.engine.operations.console_files import ConsoleFiles
+from shared.errors import TooLarge
+from shared.events import publish_answers
+from shared.http import HttpAnswer, HttpRequest
+from shared.once import once
+from shared.settings import Settings
+from shared.wiring import process, web_routes
+from shared.wiring.outbound import SystemOutbound
+
+_THREADS = 32  # for requests that wait for storage, or for an endpoint's handshake
+
+
+class ServedApp:
+    """The app on *home*; it answers requests on the event loop, which waits for none of them."""
+
+    def __init__(
+        self, settings: Settings, home: Home, clock: WatchedClock, threads: SystemThreads
+    ) -> None:
+        self.settings = replace(settings, client_ip_header=CLIENT_ADDRESS)
+        self.home = home
+        self.clock = clock
+        self.threads = threads
+        self.chance = process.SystemChance()
+        self.has_console = settings.console
+        self._off_loop = threads.pool("requests", _THREADS)
+
+    async def answer(self, request: HttpRequest, path: str) -> HttpAnswer:
+        """Answer *request*; *path* is its decoded one."""
+        found = routes.find(request.method, path)
+        if found is None:
+            return HttpAnswer(status=404)
+        to, params = found
+        request = replace(request, params=params)
+        if to is To.PUBLISHING:
+            return await self.publish(request)
+        use = self.manage if to is To.MANAGING else partial(web_routes.answer, self)
+        return await self._off_loop(partial(use, request))
+
+    def too_large(self, request: HttpRequest, path: str, limit: int) -> HttpAnswer:
+        """Refuse a body that was not read, in the form of whoever would have answered."""
+        error = TooLarge(f"The body of the request has more than {limit} bytes.")
+        found = routes.find(request.method, path)
+        if found and found[0] is To.PUBLISHING:
+            request = replace(request, params=found[1])
+            return publish_answers.error_answer(request, error, self.chance.secret_id())
+        return arm_json.error_answer(error)
+
+    # ── What `web_routes.Served` asks for ──
+
+    async def publish(self, request: HttpRequest) -> HttpAnswer:
+        return await self._answer_publisher(request)
+
+    def manage(self, request: HttpRequest) -> HttpAnswer:
+        return self.app.manage.run(request)
+
+    def refusal(self, request: HttpRequest) -> None:
+        """Nothing: with wrong settings no server starts."""
+
+    def prepare(self) -> None:
+        """Do nothing: the server has prepared its home before it serves."""
+
+    def on_loop(self, coroutine: Coroutine[Any, Any, HttpAnswer], /) -> HttpAnswer:
+        return self.threads.on_loop(coroutine)
+
+    @once
+    def app(self) -> App:
+        return App(
+            settings=self.settings,
+            store=lambda: self.home.store,
+            outbound=lambda: self.outbound,
+            clock=self.clock,
+            threads=self.threads,
+            chance=self.chance,
+        )
+
+    @once
+    def outbound(self) -> SystemOutbound:
+        return SystemOutbound(self.settings, self.clock, self.threads)
+
+    @once
+    def deliver(self) -> Deliver:
+        return self.app.deliver
+
+    @once
+    def console_files(self) -> ConsoleFiles:
+        return web_routes.read_console_files()
+
+    @once
+    def _answer_publisher(self) -> AnswerPublisher:
+        return self.app.answer_publisher
+
+
+def new_clock() -> WatchedClock:
+    """Return the clock of a process whose storage has no clock of its own."""
+    return WatchedClock(SystemClock().now, time.monotonic)
