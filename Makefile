@@ -15,7 +15,7 @@ AUDIT := .venv-audit
 # Files that pip installs from, and folders that npm installs in.
 PINNED := $(wildcard requirements*.txt tests/clients/*.txt) tests/az/requirements.txt bench/peers/celery/requirements.txt
 LOCKED := . $(JAVASCRIPT) $(BROWSER) $(BULLMQ) $(CORE_TOOLS)
-CODE := pushgrid shared devhost cli testbed bench tests tools $(wildcard *_function)
+CODE := pushgrid shared devhost server cli testbed bench tests tools $(wildcard *_function)
 QUICK := tests/unit tests/functional
 # Each law with a few examples, and no test that takes long; `make test` tries all, as usual.
 BRIEF := --hypothesis-profile=quick -m "not slow"

@@ -14,6 +14,7 @@ from typing import NamedTuple, Protocol
 
 from shared.clock import Clock
 from shared.engine.ports import Queue, Store, Threads
+from shared.subscriptions.subscription import SubscriptionKey
 
 #: The queues whose messages are delivered; the app's timers read all others.
 DELIVERED = (Queue.DELIVERIES, Queue.RETRIES)
@@ -28,7 +29,7 @@ class Message(NamedTuple):
 
 
 class Home(Protocol):
-    """What a server is served from; everything here is called on its event loop."""
+    """What a server is served from; it is called on the event loop where nothing else is said."""
 
     @property
     def store(self) -> Store:
@@ -74,6 +75,14 @@ class Home(Protocol):
 
         Raises:
             StorageUnavailable: it comes again, at the latest when this process has ended.
+        """
+
+    def has_waiting(self, key: SubscriptionKey) -> bool:
+        """
+        Tell exactly whether events wait for a subscription, given up ones included; on a thread.
+
+        Raises:
+            StorageUnavailable: nobody knows.
         """
 
     async def broken(self) -> str:

@@ -52,6 +52,7 @@ PLANTED = (
     "publish_function/local.settings.json",
     "publish_function/notes/secret.json",
     "pushgrid/testing/id_rsa",
+    "server/http/id_rsa",
     "shared/.env",
     "shared/__pycache__/clock.cpython-313.pyc",
     "shared/certificate.pfx",

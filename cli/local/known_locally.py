@@ -16,16 +16,23 @@ from platformdirs.unix import Unix
 from cli.failure import REFUSED, CommandFailed
 from cli.terminal import say
 from devhost.origin import host_name, is_loopback
+from server.data_folder import read_admin_key
+from server.failure import CannotStart
 
 DEFAULT_URL = "http://127.0.0.1:7071"
 
 
 class LocalDeployment(NamedTuple):
-    """A local deployment's base URL and admin key; over https the authorities to verify it by."""
+    """
+    A local deployment's base URL and admin key; over https the authorities to verify it by.
+
+    A *key_file* stands for the key in the record.
+    """
 
     url: str
-    key: str
+    key: str = ""
     authorities: str | None = None
+    key_file: str | None = None
 
 
 def path_of(url: str) -> Path:
@@ -38,7 +45,9 @@ def find_local(url: str) -> LocalDeployment | None:
     if not is_local(url):
         return None
     try:
-        return LocalDeployment(**json.loads(path_of(url).read_text()))
+        found = LocalDeployment(**json.loads(path_of(url).read_text()))
+        key = Path(found.key_file).read_text().strip() if found.key_file else found.key
+        return found._replace(key=key)
     except (OSError, ValueError, TypeError):
         return None
 
@@ -115,12 +124,21 @@ def is_local(url: str) -> bool:
 @click.option(
     "--url", envvar="PUSHGRID_URL", show_envvar=True, help="Base URL of the local deployment."
 )
-def admin_key(url: str | None) -> None:
+@click.option(
+    "--data",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="The folder of 'pushgrid serve': print the key that was made there.",
+)
+def admin_key(url: str | None, data: Path | None) -> None:
     """
-    Print the admin key of a local deployment.
+    Print the admin key of a local deployment, or of a server's folder.
 
     The console asks for it, and curl sends it as the bearer token.
     """
+    if data:
+        say(_key_in(data))
+        return
     url = deployment_url(url)
     key = local_key(url, Path.cwd())
     if not key:
@@ -130,3 +148,16 @@ def admin_key(url: str | None) -> None:
             REFUSED,
         )
     say(key)
+
+
+def _key_in(folder: Path) -> str:
+    try:
+        return read_admin_key(folder)
+    except FileNotFoundError:
+        message = (
+            f"{folder} has no admin key: 'pushgrid serve --data {folder}' makes one at its first "
+            "start, unless PUSHGRID_ADMIN_KEY is set"
+        )
+        raise CommandFailed(message, REFUSED) from None
+    except (OSError, CannotStart) as error:
+        raise CommandFailed(f"{folder}: {error}", REFUSED) from None

@@ -8,6 +8,7 @@ for ever.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
@@ -30,12 +31,15 @@ class BoundedProtocol(HttpToolsProtocol):
     One connection, within *limits*.
 
     Of too many connections the one that has been idle longest is closed for a new one; if none is
-    idle, the new one gets 503.
+    idle, the new one gets 503. *gone* is called when the connection is.
     """
 
-    def __init__(self, *arguments: Any, limits: Limits, **options: Any) -> None:
+    def __init__(
+        self, *arguments: Any, limits: Limits, gone: Callable[[], object], **options: Any
+    ) -> None:
         super().__init__(*arguments, **options)
         self._limits = limits
+        self._gone = gone
         self._receiving: asyncio.TimerHandle | None = None  # what is to come in time
         self._answering: asyncio.TimerHandle | None = None  # the client is to read in time
         self._head_size: int | None = 0  # bytes of a head that is not complete; ``None``: it is
@@ -53,6 +57,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._expect(None)
         self._stop_answering()
         super().connection_lost(exc)
+        self._gone()
 
     def data_received(self, data: bytes) -> None:
         if self._head_size is not None:

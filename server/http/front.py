@@ -20,7 +20,6 @@ AsgiApp = Callable[..., Awaitable[None]]
 _BACKLOG = 2048
 _TICK_SECONDS = 1.0  # a header Date is at most so old
 _HANDSHAKE_SECONDS = 10.0
-_LOOK_SECONDS = 0.02  # uvicorn tells nobody that a connection is gone
 _NO_SNIFFING = (b"x-content-type-options", b"nosniff")
 
 
@@ -49,6 +48,7 @@ class HttpFront:
         self._config.load()
         self._server: asyncio.Server | None = None
         self._ticking: asyncio.Task[None] | None = None
+        self._gone = asyncio.Event()  # a connection
         self._closing: dict[Any, float] = {}  # since when they are being closed
 
     async def start(self, taken: socket) -> None:
@@ -56,7 +56,13 @@ class HttpFront:
         loop = asyncio.get_running_loop()
         self._tick()
         protocol = partial(
-            BoundedProtocol, self._config, self._state, {}, loop, limits=self._limits
+            BoundedProtocol,
+            self._config,
+            self._state,
+            {},
+            loop,
+            limits=self._limits,
+            gone=self._gone.set,
         )
         self._server = await loop.create_server(
             protocol,
@@ -75,15 +81,24 @@ class HttpFront:
             each.shutdown()
         try:
             async with asyncio.timeout(seconds):
-                while self._state.connections or self._state.tasks:
-                    await asyncio.sleep(_LOOK_SECONDS)
+                await self._finished()
         except TimeoutError:
-            for task in list(self._state.tasks):
-                task.cancel()
-            for each in list(self._state.connections):
-                each.transport.abort()
+            self._cut_off()
         if self._ticking:
             self._ticking.cancel()
+
+    async def _finished(self) -> None:
+        while self._state.connections:
+            self._gone.clear()
+            await self._gone.wait()
+        if self._state.tasks:  # of clients that have gone
+            await asyncio.wait(self._state.tasks)
+
+    def _cut_off(self) -> None:
+        for task in list(self._state.tasks):
+            task.cancel()
+        for each in list(self._state.connections):
+            each.transport.abort()
 
     async def _keep_ticking(self) -> None:
         while True:

@@ -27,7 +27,7 @@ LOCAL_DOCKERFILE = ROOT / "docker/dev.Dockerfile"
 
 HOME = "pushgrid/home/"
 METADATA = f"pushgrid-{VERSION}.dist-info/"
-BESIDE = ("cli", "devhost", "testbed", *(path.name for path in ROOT.glob("*_function")))
+BESIDE = ("cli", "devhost", "server", "testbed", *(path.name for path in ROOT.glob("*_function")))
 _PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = {
     extra: [*map(Requirement, listed)]
@@ -179,7 +179,7 @@ def test_the_checkout_is_not_there(installed: Installed) -> None:
 
     assert paths
     assert str(ROOT) not in paths
-    for package in ("shared", "cli", "devhost", "testbed"):
+    for package in ("shared", "cli", "devhost", "server", "testbed"):
         assert "ModuleNotFoundError" in installed.run("python", "-c", f"import {package}").stderr
 
 

@@ -47,7 +47,7 @@ def test_the_production_image_is_built_from_what_a_deployment_uploads() -> None:
 
 def test_the_local_image_is_built_from_what_the_wheel_is_built_from() -> None:
     functions = (path.name for path in ROOT.glob("*_function"))
-    folders = ("cli", "devhost", "pushgrid", "shared", "testbed", *functions)
+    folders = ("cli", "devhost", "pushgrid", "server", "shared", "testbed", *functions)
     others = ("LICENSE", "README.md", "host.json", "package.json", "package-lock.json")
     build = ("pyproject.toml", "tools/project_urls.py", "tools/wheel_layout.py")
 

@@ -156,7 +156,7 @@ def test_one_name_names_one_class():
     """But for `Topic`, which `pushgrid.testing` offers under the name that users know."""
     named = Counter(
         name
-        for folder in ("shared", "devhost", "cli", "pushgrid", "bench", "tools")
+        for folder in ("shared", "devhost", "server", "cli", "pushgrid", "bench", "tools")
         for path in (ROOT / folder).rglob("*.py")
         for name in re.findall(r"^class ([A-Z]\w*)", path.read_text(), re.MULTILINE)
     )

@@ -1,0 +1,202 @@
+"""`pushgrid serve`: serves a deployment from this machine."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+
+from cli.failure import NOT_CALLED, CommandFailed
+from cli.local.known_locally import LocalDeployment, is_local, recorded
+from cli.option_types import ParsedText, WholeNumber
+from cli.serving.beside import BesideTheApp
+from cli.serving.kept_file import KeptFile
+from cli.terminal import say
+from server.checks import Finding, find_all
+from server.data_folder import KEY
+from server.failure import CannotStart
+from server.home import HomeFactory
+from server.options import LOOPBACK, ServerOptions
+from server.process import Prepared, prepare
+from server.process import serve as serve_prepared
+from shared.settings.network_settings import networks
+
+_FILE = click.Path(dir_okay=False, path_type=Path)
+_COLOURS = {"ok": None, "warning": "yellow", "refused": "red"}
+_WIDTH = max(map(len, _COLOURS))
+
+
+def serve_command(make_home: HomeFactory, sqlite: str = sqlite3.sqlite_version) -> click.Command:
+    """Return the command that serves from homes of *make_home*, which use that SQLite."""
+
+    @click.command("serve")
+    @click.option(
+        "--data",
+        required=True,
+        type=click.Path(path_type=Path),
+        metavar="FOLDER",
+        help="Keep everything in this folder; it is made, for this user alone.",
+    )
+    @click.option(
+        "--host",
+        type=ParsedText("ADDRESS", _address),
+        default=LOOPBACK,
+        show_default=True,
+        help="Address to listen on. Beyond this machine it needs TLS or --behind-proxy.",
+    )
+    @click.option(
+        "--port",
+        type=WholeNumber(0, 65535),
+        default=7071,
+        show_default=True,
+        help="Port to listen on; 0 takes a free one.",
+    )
+    @click.option("--tls-cert", type=_FILE, help="Certificate with its chain, as PEM.")
+    @click.option("--tls-key", type=_FILE, help="Its key, if it stands elsewhere.")
+    @click.option(
+        "--behind-proxy",
+        "proxies",
+        type=ParsedText("NETWORKS", networks),
+        default=(),
+        help="Networks of the proxies whose X-Forwarded headers count, comma-separated.",
+    )
+    @click.option(
+        "--file",
+        type=_FILE,
+        help="Create and update what this configuration file names, now and on SIGHUP.",
+    )
+    @click.option(
+        "--prune",
+        is_flag=True,
+        help="Delete what the file does not name, where no events wait.",
+    )
+    @click.option(
+        "--hold",
+        is_flag=True,
+        help="Pause all event subscriptions before the first delivery: for a restored copy.",
+    )
+    @click.option(
+        "--check",
+        is_flag=False,
+        flag_value="",
+        metavar="[URL]",
+        help="Start nothing: look for what would lose events or keep the server from its work, "
+        "and whether an endpoint's URL is reached.",
+    )
+    @click.option(
+        "--unsafe-folder",
+        is_flag=True,
+        help="Start even if the folder is in memory, in a container's layer or on a network.",
+    )
+    def serve(
+        data: Path,
+        host: IPv4Address | IPv6Address,
+        port: int,
+        tls_cert: Path | None,
+        tls_key: Path | None,
+        proxies: Any,
+        file: Path | None,
+        prune: bool,
+        hold: bool,
+        check: str | None,
+        unsafe_folder: bool,
+    ) -> int:
+        """
+        Serve a deployment from this machine, with everything in one folder.
+
+        It prints "ready URL" when it serves, and logs on standard error. SIGHUP reads the
+        certificate and the file again. SIGTERM or Ctrl-C ends it in order, a second one at once.
+        The exit code is 0 then, 1 if the store failed, and 2 if something given is wrong.
+        """
+        options = ServerOptions(
+            data=data.absolute(),
+            host=host,
+            port=port,
+            tls_cert=tls_cert,
+            tls_key=tls_key,
+            proxies=proxies,
+            is_unsafe_folder_allowed=unsafe_folder,
+        )
+        if prune and not file:
+            raise CommandFailed("--prune needs --file: it deletes what the file does not name")
+        kept = KeptFile(file, prune=prune) if file else None
+        if check is not None:
+            read = partial(_read, kept) if kept else None
+            found = find_all(options, os.environ, sqlite=sqlite, read_file=read, endpoint=check)
+            return _show(found)
+        try:
+            if kept:
+                _read(kept)
+            prepared = prepare(options, os.environ)
+            beside = BesideTheApp(prepared.url, kept, hold=hold)
+            with _found_by_commands(prepared):
+                code = serve_prepared(prepared, make_home, beside, _ready)
+        except CannotStart as error:
+            raise CommandFailed(str(error)) from None
+        _end(code)
+
+    return serve
+
+
+def _address(text: str) -> IPv4Address | IPv6Address:
+    try:
+        return ip_address(text)
+    except ValueError:
+        raise ValueError(f"'{text}' is not an address: use 127.0.0.1, ::1 or 0.0.0.0") from None
+
+
+def _read(kept: KeptFile) -> None:
+    try:
+        kept.read()
+    except CommandFailed as error:
+        raise CannotStart(error.message) from None
+
+
+def _show(findings: Iterable[Finding]) -> int:
+    """Print findings as they come; return 2 if with one of them no server starts."""
+    code = 0
+    for each in findings:
+        say(f"{each.state:<{_WIDTH}}  {each.what}: {each.said}", colour=_COLOURS[each.state])
+        if each.remedy:
+            say(f"{'':<{_WIDTH}}  {each.remedy}")
+        if each.state == "refused":
+            code = NOT_CALLED
+    return code
+
+
+@contextmanager
+def _found_by_commands(prepared: Prepared) -> Iterator[None]:
+    """
+    Have other commands of this user find the admin key, if they reach the server on this machine.
+
+    A service may have no folder to note it in, and needs none.
+    """
+    options = prepared.options
+    key_file = options.data / KEY
+    with ExitStack() as stack:
+        if is_local(prepared.url) and key_file.exists():
+            with suppress(CommandFailed):
+                known = LocalDeployment(prepared.url, key_file=str(key_file))
+                stack.enter_context(recorded(known))
+        yield
+
+
+def _ready(url: str) -> None:
+    with suppress(OSError):  # nobody reads it
+        say(f"ready {url}")
+
+
+def _end(code: int) -> NoReturn:
+    """End the process: threads that wait for an endpoint or for storage would keep it."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)

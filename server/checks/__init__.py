@@ -1,0 +1,89 @@
+"""
+Looks for what would lose events or keep the server from its work, each with its remedy.
+
+Nothing is changed but a file that is written, synced and removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+
+from server.checks.finding import Finding, good, refused
+from server.checks.machine import (
+    check_clock,
+    check_descriptors,
+    check_space,
+    check_sqlite,
+    check_sync,
+)
+from server.checks.reach import check_endpoint
+from server.data_folder import check_folder, existing
+from server.environment import read_server_settings, with_secrets
+from server.failure import CannotStart
+from server.options import ServerOptions, bind, check_exposure, load_tls
+from server.storage_kinds import fault_of, mount_of, read_mounts
+from shared.settings import Settings
+
+__all__ = ["Finding", "find_all"]
+
+
+def find_all(
+    options: ServerOptions,
+    environ: Mapping[str, str],
+    *,
+    sqlite: str,
+    read_file: Callable[[], object] | None = None,
+    endpoint: str = "",
+) -> Iterator[Finding]:
+    """
+    Yield what is found: of settings, port, folder, disk and machine, and of an *endpoint*'s URL.
+
+    *sqlite* is the version of the library that the home uses; *read_file* reads the configuration
+    file, if there is one, and raises CannotStart.
+    """
+    settings: list[Settings] = []
+    yield _tried("settings", lambda: settings.append(_settings(options, environ)))
+    yield _tried("TLS files", partial(load_tls, options), "none" if not options.tls_cert else "")
+    yield _tried("port", lambda: bind(options.host, options.port).close(), str(options.port))
+    yield _tried("folder", partial(check_folder, options.data), str(options.data))
+    if read_file:
+        yield _tried("file", read_file)
+    yield _kind(options)
+    folder = existing(options.data)
+    yield check_sync(folder)
+    yield check_space(folder)
+    yield check_sqlite(sqlite)
+    yield check_clock(options.data)
+    yield check_descriptors()
+    if endpoint and settings:
+        yield check_endpoint(endpoint, settings[0])
+
+
+def _settings(options: ServerOptions, environ: Mapping[str, str]) -> Settings:
+    settings = read_server_settings(with_secrets(environ))
+    check_exposure(options, settings)
+    return settings
+
+
+def _tried(what: str, check: Callable[[], object], said: str = "") -> Finding:
+    try:
+        check()
+    except CannotStart as error:
+        return refused(what, str(error))
+    return good(what, said or "in order")
+
+
+def _kind(options: ServerOptions) -> Finding:
+    what = "file system"
+    mount = mount_of(options.data.resolve(), read_mounts())
+    if mount is None:
+        return good(what, "unknown: this system does not tell")
+    fault = fault_of(mount.kind)
+    if fault is None:
+        return good(what, mount.kind)
+    said = f"{options.data} {fault}"
+    remedy = "Name a folder on a disk of this machine, or a volume."
+    if options.is_unsafe_folder_allowed:
+        return Finding(what, "warning", f"{said}; --unsafe-folder allows it", remedy)
+    return refused(what, f"{said}. {remedy} --unsafe-folder starts the server all the same.")

@@ -1,0 +1,149 @@
+"""A home in memory, in real time: the ports of the fixture, handed over as a store does."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TypeVar
+
+from pushgrid.testing.memory import MemoryQueues, MemorySender, MemoryStore, StoredMessage
+from server.home import DELIVERED, Message
+from shared.clock import Clock
+from shared.delivery.messages.message import OtherVersion, ReplayStep
+from shared.delivery.messages.message_reader import decode
+from shared.engine.ports import Queue, Receipt, Received, Threads
+from shared.errors import StorageUnavailable, UnusableHome
+from shared.subscriptions.subscription import SubscriptionKey
+
+T = TypeVar("T")
+_HIDDEN = timedelta(days=1)  # what is in hand: nobody else takes it
+_AGAIN_IN = timedelta(seconds=1)
+_MOST_TRIES = 20
+
+
+class _RealTime:
+    """A clock that the ports in memory take for a test's."""
+
+    is_settled = True
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
+    def now(self) -> datetime:
+        return self._clock.now()
+
+    @property
+    def elsewhere(self) -> _RealTime:
+        return self
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+
+class _ToldQueues(MemoryQueues):
+    """Calls *changed* with a queue on which a message was put, or hidden anew."""
+
+    changed: Callable[[Queue], object] = staticmethod(lambda _: None)
+
+    def put(self, queue: Queue, text: str, visible_in: timedelta = timedelta()) -> Receipt:
+        receipt = super().put(queue, text, visible_in)
+        self.changed(queue)
+        return receipt
+
+    def hide(self, queue: Queue, message: Received, visible_in: timedelta) -> None:
+        super().hide(queue, message, visible_in)
+        self.changed(queue)
+
+
+class MemoryHome:
+    """Implements `Home`; the tests' own, since it loses everything with its process."""
+
+    def __init__(self, folder: Path, clock: Clock, threads: Threads) -> None:
+        del folder, threads
+        self.store = MemoryStore(_RealTime(clock), _at_once)  # type: ignore[arg-type]
+        self.queues = _ToldQueues(clock)
+        self.store.queues, self.store.sender = self.queues, MemorySender(self.queues, _at_once)
+        self.is_elected = True
+        self.fault: str | None = None
+        self.refusal = ""  # why it can't be opened
+        self.calls: list[str] = []  # in their order
+        self._changed: dict[Queue, asyncio.Event] = defaultdict(asyncio.Event)
+        self._broken = asyncio.Event()
+
+    def break_down(self) -> None:
+        """Be no longer of any use."""
+        self._broken.set()
+
+    async def open(self) -> None:
+        self.calls.append("open")
+        if self.refusal:
+            raise UnusableHome(self.refusal)
+        loop = asyncio.get_running_loop()
+
+        def tell(queue: Queue) -> None:
+            loop.call_soon_threadsafe(self._changed[queue].set)
+
+        self.queues.changed = tell
+
+    async def claim(self, queue: Queue, most: int) -> Sequence[Message]:
+        changed = self._changed[queue]
+        while True:
+            changed.clear()
+            taken = self.queues.receive(queue, _HIDDEN)
+            for each in taken[most:]:
+                self.queues.hide(queue, each, timedelta())
+            if taken:
+                return [Message(queue, each.text.encode(), each) for each in taken[:most]]
+            try:
+                async with asyncio.timeout(self._seconds(queue)):
+                    await changed.wait()
+            except TimeoutError:
+                continue
+
+    async def end(self, message: Message) -> None:
+        self.queues.delete(message.queue, _received(message))
+
+    async def give_back(self, message: Message) -> None:
+        received = _received(message)
+        if received.count < _MOST_TRIES:
+            self.queues.hide(message.queue, received, _AGAIN_IN)
+            return
+        self.queues.put(Queue(f"{message.queue}-poison"), received.text)
+        self.queues.delete(message.queue, received)
+
+    def has_waiting(self, key: SubscriptionKey) -> bool:
+        return any(
+            part.key.folded == key.folded
+            for queue in (*DELIVERED, Queue.WAITING, Queue.DEADLETTERS)
+            for text in self.queues.texts(queue)
+            if not isinstance(found := decode(text.encode()), OtherVersion | ReplayStep)
+            for part in found
+        )
+
+    async def broken(self) -> str:
+        await self._broken.wait()
+        return "it is in memory only"
+
+    async def close(self) -> None:
+        self.calls.append("close")
+
+    def _seconds(self, queue: Queue) -> float | None:
+        """Return in how many seconds the next message is due."""
+        found: tuple[Queue, StoredMessage] | None = self.queues.earliest(queue)
+        if found is None:
+            return None
+        return max(0.0, min(self.queues.waits(queue)).total_seconds()) + 0.001
+
+
+async def _at_once(call: Callable[[], T]) -> T:
+    return call()
+
+
+def _received(message: Message) -> Received:
+    if not isinstance(message.receipt, Received):
+        raise StorageUnavailable
+    return message.receipt
