@@ -33,7 +33,7 @@ from server.environment import (
 from server.failure import CannotStart
 from server.home import Home, HomeFactory
 from server.http.asgi import AsgiApp
-from server.http.connections import Limits
+from server.http.connections import ConnectionLimits
 from server.http.front import HttpFront
 from server.http.reading import RequestReader
 from server.log import begin_log
@@ -139,7 +139,7 @@ def serve(
     clock = new_clock()
     home = make_home(prepared.options.data, clock, threads)
     app = ServedApp(prepared.settings, home, clock, threads)
-    server = Server(
+    server = RunningServer(
         prepared, app, beside, on_ready, ServiceManager(os.environ.get("NOTIFY_SOCKET"))
     )
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -147,7 +147,7 @@ def serve(
 
 
 @dataclass(slots=True)
-class Server:
+class RunningServer:
     """A server that runs: its state, and the order in which it begins and ends."""
 
     prepared: Prepared
@@ -299,6 +299,6 @@ async def _within(seconds: float, work: Awaitable[object]) -> None:
         telemetry.error("server.unfinished", detail=fault)
 
 
-def _limits() -> Limits:
+def _limits() -> ConnectionLimits:
     # Requests to endpoints have half of the descriptors, their idle connections a quarter.
-    return Limits(min(_MOST_CONNECTIONS, process.descriptors() // 8))
+    return ConnectionLimits(min(_MOST_CONNECTIONS, process.descriptors() // 8))

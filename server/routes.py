@@ -22,7 +22,7 @@ class To(StrEnum):
     WEB = "web"
 
 
-class Route(NamedTuple):
+class ServerRoute(NamedTuple):
     """A row: methods, and a pattern of decoded paths whose groups are parameters."""
 
     to: To
@@ -30,8 +30,10 @@ class Route(NamedTuple):
     path: re.Pattern[str]
 
 
-def _route(to: To, methods: str, path: str) -> Route:
-    return Route(to, frozenset(methods.split()), re.compile(f"{path}/?", re.IGNORECASE | re.DOTALL))
+def _route(to: To, methods: str, path: str) -> ServerRoute:
+    return ServerRoute(
+        to, frozenset(methods.split()), re.compile(f"{path}/?", re.IGNORECASE | re.DOTALL)
+    )
 
 
 _PUBLISHING = "GET POST PUT PATCH DELETE OPTIONS"

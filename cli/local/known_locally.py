@@ -132,7 +132,7 @@ def is_local(url: str) -> bool:
 )
 def admin_key(url: str | None, data: Path | None) -> None:
     """
-    Print the admin key of a local deployment, or of a server's folder.
+    Print the admin key of a deployment on this machine.
 
     The console asks for it, and curl sends it as the bearer token.
     """

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 
-class Limits(NamedTuple):
+class ConnectionLimits(NamedTuple):
     """What clients may take; times in seconds."""
 
     connections: int
@@ -35,7 +35,7 @@ class BoundedProtocol(HttpToolsProtocol):
     """
 
     def __init__(
-        self, *arguments: Any, limits: Limits, gone: Callable[[], object], **options: Any
+        self, *arguments: Any, limits: ConnectionLimits, gone: Callable[[], object], **options: Any
     ) -> None:
         super().__init__(*arguments, **options)
         self._limits = limits

@@ -13,7 +13,7 @@ from typing import Any
 import uvicorn
 from uvicorn.server import ServerState
 
-from server.http.connections import BoundedProtocol, Limits
+from server.http.connections import BoundedProtocol, ConnectionLimits
 
 AsgiApp = Callable[..., Awaitable[None]]
 
@@ -31,7 +31,9 @@ class HttpFront:
     times a second.
     """
 
-    def __init__(self, app: AsgiApp, limits: Limits, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self, app: AsgiApp, limits: ConnectionLimits, tls: ssl.SSLContext | None = None
+    ) -> None:
         self._limits = limits
         self._tls = tls
         self._state = ServerState()
