@@ -1,0 +1,315 @@
+"""`pushgrid serve` as a process: from its first line to its exit code, on a home in memory."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+
+from server.data_folder import KEY, MARK
+from testbed.arm import Arm
+from testbed.subscriber import PATIENCE, Push, Reply, consents, running_subscriber
+from tests.commands import Command
+from tests.e2e.publishing import ONE_EVENT, an_event, ids, post, send
+from tests.host.running import until
+
+ROOT = Path(__file__).parents[2]
+_OPEN = {"PUSHGRID_ALLOW_HTTP": "true", "PUSHGRID_ALLOWED_NETWORKS": "127.0.0.0/8"}
+
+
+class Serve(Command):
+    """A running `pushgrid serve` on the folder ``data`` in *folder*, and on a free port."""
+
+    def __init__(self, folder: Path, *options: str, **environ: str) -> None:
+        self.data = folder / "data"
+        command = [sys.executable, "-m", "tests.server.program", "serve", "--unsafe-folder"]
+        given = ["--data", str(self.data), "--port", "0", *options]
+        kept = {name: text for name, text in os.environ.items() if "PUSHGRID" not in name}
+        own = {"PYTHONPATH": str(ROOT), "HOME": str(folder), **_OPEN, **environ}
+        super().__init__([*command, *given], folder, kept | own)
+
+    @property
+    def url(self) -> str:
+        return self.see("ready http").split()[1]
+
+    @property
+    def key(self) -> str:
+        return (self.data / KEY).read_text().strip()
+
+    @property
+    def arm(self) -> Arm:
+        return Arm(self.url, self.key)
+
+    @property
+    def probes(self) -> tuple[int, int]:
+        """The statuses of liveness and readiness."""
+        found = (requests.get(f"{self.url}/{each}", timeout=60) for each in ("healthz", "readyz"))
+        alive, ready = (each.status_code for each in found)
+        return alive, ready
+
+    def code(self) -> int:
+        """Wait for its end; return the exit code."""
+        return self.process.wait(PATIENCE)
+
+    def logged(self, event: str) -> dict[str, Any]:
+        """Wait for the log line of *event*; return it."""
+        found: dict[str, Any] = json.loads(self.see(f'"event":"{event}"'))
+        return found
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Any]:
+    with contextlib.ExitStack() as stack:
+
+        def start(*options: str, folder: Path = tmp_path, **environ: str) -> Serve:
+            return stack.enter_context(Serve(folder, *options, **environ))
+
+        yield start
+
+
+def configuration(**endpoints: str) -> dict[str, Any]:
+    """Return a file with the topic ``orders`` and a subscription for each endpoint's URL."""
+    subscriptions = {
+        name: {"properties": {"destination": _webhook(url)}} for name, url in endpoints.items()
+    }
+    return {"topics": {"orders": {"eventSubscriptions": subscriptions}}}
+
+
+def _webhook(url: str) -> dict[str, Any]:
+    return {"endpointType": "WebHook", "properties": {"endpointUrl": url}}
+
+
+def write(folder: Path, document: Mapping[str, Any]) -> str:
+    path = folder / "pushgrid.json"
+    path.write_text(json.dumps(document))
+    return str(path)
+
+
+def test_a_new_folder_serves_a_file_and_delivers_what_is_published(serve, tmp_path):
+    with running_subscriber() as crm:
+        server = serve("--file", write(tmp_path, configuration(crm=crm.url)))
+        event = an_event(1)
+        send(server.url, "orders", server.arm.key("orders"), [event])
+
+        assert crm.wait_for(lambda pushes: ids(pushes) == {event.id})
+        assert server.probes == (200, 200)
+        assert requests.get(f"{server.url}/console", timeout=60).status_code == 200
+        assert requests.get(f"{server.url}/status/health", timeout=60).json()["storage"]
+        metrics = requests.get(
+            f"{server.url}/status/metrics",
+            headers={"Authorization": f"Bearer {server.key}"},
+            timeout=60,
+        )
+        assert "pushgrid_storage_up" in metrics.text
+
+    server.process.send_signal(signal.SIGTERM)
+    assert server.code() == 0
+    assert oct(server.data.stat().st_mode)[-3:] == "700"
+    assert {oct(each.stat().st_mode)[-3:] for each in server.data.iterdir()} == {"600"}
+    key = server.key
+    assert [line for line in server.lines if key in line] == []
+    logged = [json.loads(line) for line in server.lines if not line.startswith("ready ")]
+    assert all(each.keys() >= {"time", "level"} for each in logged)
+
+
+def test_a_second_start_has_the_same_key_and_a_set_key_replaces_it(serve):
+    first = serve()
+    key = first.url and first.key
+    first.end()
+    (first.data / KEY).chmod(0o644)
+
+    again = serve()
+    assert again.url
+    assert again.key == key
+    assert oct((again.data / KEY).stat().st_mode)[-3:] == "600"
+    again.end()
+
+    given = serve(PUSHGRID_ADMIN_KEY="given-by-the-operator")
+    headers = {"Authorization": f"Bearer {key}"}
+    status = requests.get(f"{given.url}/status/topics", headers=headers, timeout=60).status_code
+    assert status == 401
+
+
+def test_an_endpoint_that_refuses_is_logged_and_asked_again_and_stops_nothing(serve, tmp_path):
+    refused = threading.Event()
+
+    def consent(asked: Push) -> Reply:
+        if refused.is_set():
+            return consents(asked)
+        return Reply(403)
+
+    with running_subscriber() as crm, running_subscriber(consent=consent) as erp:
+        server = serve("--file", write(tmp_path, configuration(crm=crm.url, erp=erp.url)))
+        assert "erp" in server.logged("file.refused")["detail"]
+        event = an_event(1)
+        send(server.url, "orders", server.arm.key("orders"), [event])
+        assert crm.wait_for(lambda pushes: ids(pushes) == {event.id})
+
+        refused.set()
+        server.process.send_signal(signal.SIGHUP)
+        assert server.logged("file.applied")["changed"] == 1
+
+
+def test_a_file_is_read_again_on_sighup_and_only_pruning_deletes(serve, tmp_path):
+    with running_subscriber() as crm:
+        path = write(tmp_path, configuration(crm=crm.url, second=crm.url))
+        server = serve("--file", path)
+        server.logged("file.applied")
+
+        write(tmp_path, configuration(crm=crm.url))
+        server.process.send_signal(signal.SIGHUP)
+        assert "orders/second" in server.logged("file.unnamed")["resource"]
+        Path(path).write_text("{")
+        server.process.send_signal(signal.SIGHUP)
+        assert "pushgrid.json" in server.logged("file.faulty")["detail"]
+        names = [each["name"] for each in subscriptions(server)]
+        assert sorted(names) == ["crm", "second"]
+
+
+def test_pruning_deletes_where_no_events_wait(serve, tmp_path):
+    with running_subscriber() as crm, running_subscriber(lambda _: 503) as erp:
+        endpoints = {"crm": crm.url, "erp": erp.url, "idle": crm.url}
+        server = serve("--prune", "--file", write(tmp_path, configuration(**endpoints)))
+        server.logged("file.applied")
+        send(server.url, "orders", server.arm.key("orders"), [an_event(1)])
+        assert erp.wait_for(bool)
+        assert crm.wait_for(lambda pushes: len(pushes) == 2)
+
+        write(tmp_path, configuration(crm=crm.url))
+        server.process.send_signal(signal.SIGHUP)
+        kept = server.logged("file.unnamed")
+        assert "orders/erp" in kept["resource"]
+        assert "events wait" in kept["detail"]
+        until(lambda: {each["name"] for each in subscriptions(server)} == {"crm", "erp"})
+
+
+def subscriptions(server: Serve) -> list[dict[str, Any]]:
+    headers = {"Authorization": f"Bearer {server.key}"}
+    found = requests.get(f"{server.url}/status/topics", headers=headers, timeout=60).json()
+    return [each for topic in found["value"] for each in topic["subscriptions"]]
+
+
+def test_readiness_fails_first_and_what_is_under_way_is_finished(serve, tmp_path):
+    may_answer = threading.Event()
+
+    def answer(_: Push) -> int:
+        may_answer.wait(PATIENCE)
+        return 200
+
+    with running_subscriber(answer) as slow:
+        server = serve("--file", write(tmp_path, configuration(slow=slow.url)))
+        key = server.arm.key("orders")
+        server.logged("file.applied")
+        send(server.url, "orders", key, [an_event(1)])
+        assert slow.wait_for(bool)
+
+        server.process.send_signal(signal.SIGTERM)
+        assert server.logged("server.stopping")["messages"] == 1
+        assert server.probes == (200, 503)
+        assert requests.get(f"{server.url}/readyz", timeout=60).text == "stopping\n"
+        assert post(server.url, "orders", key, ONE_EVENT).status_code == 200
+
+        may_answer.set()
+        assert server.code() == 0
+        assert server.logged("server.stopped")["unfinished"] == 0
+        assert len(slow.pushes) == 1
+
+
+def test_a_second_signal_ends_it_at_once(serve, tmp_path):
+    may_answer = threading.Event()
+
+    def answer(_: Push) -> int:
+        may_answer.wait(PATIENCE)
+        return 200
+
+    with running_subscriber(answer) as slow:
+        server = serve("--file", write(tmp_path, configuration(slow=slow.url)))
+        server.logged("file.applied")
+        send(server.url, "orders", server.arm.key("orders"), [an_event(1)])
+        assert slow.wait_for(bool)
+
+        server.process.send_signal(signal.SIGTERM)
+        server.logged("server.stopping")
+        server.process.send_signal(signal.SIGTERM)
+        assert server.code() == 128 + signal.SIGTERM
+        may_answer.set()
+
+
+def test_the_service_manager_hears_of_each_state(serve, tmp_path):
+    told = tmp_path / "notify"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.settimeout(PATIENCE)
+        manager.bind(str(told))
+        server = serve(NOTIFY_SOCKET=str(told))
+        assert manager.recv(100) == b"READY=1"
+        assert server.url
+
+        server.process.send_signal(signal.SIGHUP)
+        assert manager.recv(100).startswith(b"RELOADING=1\nMONOTONIC_USEC=")
+        assert manager.recv(100) == b"READY=1"
+
+        server.process.send_signal(signal.SIGTERM)
+        assert manager.recv(100) == b"STOPPING=1"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--host", "0.0.0.0"], ["--host 0.0.0.0", "--tls-cert", "--behind-proxy"]),
+        (["--host", "192.0.2.1", "--behind-proxy", "10.0.0.0/8"], ["192.0.2.1", "address of this"]),
+        (["--tls-cert", "missing.pem"], ["missing.pem", "can't be read"]),
+        (["--file", "missing.json"], ["missing.json"]),
+        (["--prune"], ["--prune needs --file"]),
+        (["--behind-proxy", "10.0.0.1/8"], ["bits set outside the prefix"]),
+        (["--host", "example.org"], ["is not an address"]),
+    ],
+)
+def test_bad_input_is_a_sentence_and_exit_code_2_before_anything_starts(
+    serve, tmp_path, options, said
+):
+    server = serve(*options)
+
+    assert server.code() == 2
+    server.end()
+    text = " ".join(server.lines)
+    assert all(each in text for each in said), text
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_folder_of_somebody_else_is_refused(serve, tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/thesis.txt").write_text("mine")
+    server = serve()
+
+    assert server.code() == 2
+    server.end()
+    assert "thesis.txt" in server.lines[-1]
+    assert [each.name for each in (tmp_path / "data").iterdir()] == ["thesis.txt"]
+
+
+def test_a_port_in_use_is_refused(serve, tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        server = serve("--port", str(port))
+        assert server.code() == 2
+    server.end()
+    assert f"Port {port}" in server.lines[-1]
+    assert not (tmp_path / "data" / MARK).exists()
+
+
+def test_wrong_settings_are_told_with_the_name_of_each(serve):
+    server = serve(PUSHGRID_ALLOW_HTTP="maybe", PUSHGRID_ADMIN_KEY_FILE="/nowhere")
+
+    assert server.code() == 2
+    server.end()
+    assert "PUSHGRID_ADMIN_KEY_FILE: /nowhere can't be read" in server.lines[-1]
