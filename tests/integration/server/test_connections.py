@@ -179,7 +179,7 @@ def test_a_new_connection_gets_503_if_none_is_idle(run):
 def test_a_client_that_reads_no_answer_is_cut_off(run):
     ended = asyncio.Event()
 
-    async def large(scope: Any, receive: Any, send: Any) -> None:
+    async def large(_: Any, receive: Any, send: Any) -> None:
         await receive()
         await send({"type": "http.response.start", "status": 200, "headers": []})
         try:
@@ -251,7 +251,7 @@ def test_the_end_waits_for_requests_under_way_and_for_no_idle_connection(run):
 
 
 def test_the_end_cuts_off_what_takes_longer_than_it_may(run):
-    async def never(scope: Any, receive: Any, send: Any) -> None:
+    async def never(*_: Any) -> None:
         await asyncio.Event().wait()
 
     async def test() -> bytes:

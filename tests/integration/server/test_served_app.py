@@ -1,0 +1,203 @@
+"""The app on a home, as the server answers with it: in process, without a connection."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from ipaddress import ip_network
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.deployment import Deployment, subscription_path
+from cli.serving.beside import pause_all
+from cli.serving.in_process import deployment_of
+from server.environment import CLIENT_ADDRESS, read_server_settings
+from server.http.asgi import AsgiApp
+from server.http.reading import RequestReader
+from server.served_app import ServedApp, new_clock
+from shared.adapters.threads import SystemThreads
+from shared.subscriptions.subscription import SubscriptionKey
+from tests.server.memory_home import MemoryHome
+
+URL = "http://127.0.0.1:7071"
+_SETTINGS = {
+    "PUSHGRID_ADMIN_KEY": "key",
+    "PUSHGRID_LOCAL_SHORTCUTS": "true",
+    "PUSHGRID_ALLOW_HTTP": "true",
+}
+LIMIT = 2_000_000
+
+
+def on_app(test: Callable[[ServedApp], Any]) -> Any:
+    """Run *test* on a thread beside the loop of an app on a new home."""
+
+    async def go() -> Any:
+        threads, clock = SystemThreads(), new_clock()
+        threads.attach()
+        home = MemoryHome(Path(), clock, threads)
+        await home.open()
+        app = ServedApp(read_server_settings(_SETTINGS), home, clock, threads)
+        return await asyncio.to_thread(test, app)
+
+    return asyncio.run(go())
+
+
+def subscribe(api: Deployment, topic: str, name: str) -> None:
+    api.put(f"topics/{topic}", {"location": "local"})
+    destination = {"endpointType": "WebHook", "properties": {"endpointUrl": "http://127.0.0.1:9/"}}
+    body = {"properties": {"destination": destination}}
+    api.put(subscription_path(topic, name), body, {"pushgrid-consent": "assumed"})
+
+
+def test_a_hold_pauses_every_subscription_and_leaves_a_pause_as_it_is():
+    def test(app: ServedApp) -> None:
+        api = deployment_of(app, URL)
+        for name in ("crm", "erp"):
+            subscribe(api, "orders", name)
+        api.post(f"{subscription_path('orders', 'erp')}/pause")
+        (since,) = pauses(api, "erp")
+        pause_all(api)
+        assert pauses(api, "erp") == [since]
+        assert len(pauses(api, "crm")) == 1
+
+    def pauses(api: Deployment, name: str) -> list[Any]:
+        topics = api.status("topics")["value"]
+        found = [each for topic in topics for each in topic["subscriptions"]]
+        return [each["paused"] for each in found if each["name"] == name and each["paused"]]
+
+    on_app(test)
+
+
+def test_the_home_tells_whether_events_wait():
+    """The tests' own home, as the server asks it before it deletes."""
+
+    def test(app: ServedApp) -> tuple[bool, bool]:
+        api, key = deployment_of(app, URL), SubscriptionKey("orders", "crm")
+        subscribe(api, "orders", "crm")
+        before = app.home.has_waiting(key)
+        sent = ask(app, "POST", "/topics/orders/api/events", EVENT, key_of(api))
+        assert sent[0] == 200
+        return before, app.home.has_waiting(key)
+
+    assert on_app(test) == (False, True)
+
+
+EVENT = json.dumps(
+    [{"id": "1", "subject": "/a", "eventType": "T", "eventTime": "2026-01-01T00:00:00Z"}]
+).encode()
+
+
+def key_of(api: Deployment) -> dict[str, str]:
+    return {"aeg-sas-key": api.keys("topics/orders", None)["key1"]}
+
+
+def ask(
+    app: ServedApp,
+    method: str,
+    path: str,
+    body: bytes = b"",
+    headers: dict[str, str] | None = None,
+    **scope: Any,
+) -> tuple[int, dict[str, str], bytes]:
+    """Send a request through the ASGI app; return status, headers and body."""
+    sent: list[Any] = []
+    given = {"host": "127.0.0.1:7071", "content-length": str(len(body)), **(headers or {})}
+    whole = {
+        "method": method,
+        "scheme": "http",
+        "client": ("127.0.0.1", 1),
+        "raw_path": path.encode(),
+        "query_string": b"",
+        "headers": [(name.encode(), value.encode()) for name, value in given.items()],
+        **scope,
+    }
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    proxies = [ip_network("10.0.0.0/8")]
+    asgi = AsgiApp(
+        app=app,
+        reader=RequestReader(proxies=proxies, client_header=CLIENT_ADDRESS),
+        not_ready=lambda: app.home.fault,
+        body_limit=LIMIT,
+        is_guarded=True,
+    )
+    app.threads.on_loop(asgi(whole, receive, send))
+    start, *parts = sent
+    found = {name.decode().lower(): value.decode() for name, value in start["headers"]}
+    return start["status"], found, b"".join(each["body"] for each in parts)
+
+
+@pytest.mark.parametrize(
+    ("path", "member"),
+    [("/topics/orders/api/events", "error"), ("/subscriptions/x", "error")],
+)
+def test_a_body_over_the_limit_gets_413_in_the_form_of_who_would_have_answered(path, member):
+    status, headers, body = on_app(lambda app: ask(app, "POST", path, b"x" * (LIMIT + 1)))
+
+    assert status == 413
+    assert headers["connection"] == "close"
+    assert str(LIMIT) in json.loads(body)[member]["message"]
+
+
+@pytest.mark.parametrize(
+    ("client", "scheme", "status"),
+    [
+        ("127.0.0.1", "http", 200),
+        ("10.1.2.3", "http", 200),
+        ("192.0.2.1", "https", 200),
+        ("192.0.2.1", "http", 403),
+        (None, "http", 403),
+    ],
+)
+def test_over_http_only_proxies_and_this_machine_are_answered(client, scheme, status):
+    def test(app: ServedApp) -> list[int]:
+        peer = client and (client, 1)
+        paths = ("/status/health", "/healthz")
+        return [ask(app, "GET", each, client=peer, scheme=scheme)[0] for each in paths]
+
+    assert on_app(test) == [status, 200]
+
+
+def test_readiness_has_the_reason_of_the_home():
+    def test(app: ServedApp) -> Any:
+        app.home.fault = "the disk is full"  # type: ignore[misc]
+        return ask(app, "GET", "/readyz"), ask(app, "GET", "/healthz")
+
+    ready, alive = on_app(test)
+    assert (ready[0], ready[2]) == (503, b"the disk is full\n")
+    assert alive[0] == 200
+
+
+def test_a_fault_of_ours_is_logged_and_answered_500(caplog):
+    def test(app: ServedApp) -> Any:
+        app.__dict__["_answer_publisher"] = None
+        with caplog.at_level("INFO", "pushgrid"):
+            return ask(app, "POST", "/topics/orders/api/events", b"[]")
+
+    assert on_app(test)[0] == 500
+    assert "request.failed" in caplog.text
+
+
+def test_rules_for_addresses_see_the_publisher_and_not_what_it_claims():
+    rules = {"inboundIpRules": [{"ipMask": "10.9.9.9/32", "action": "Allow"}]}
+
+    def test(app: ServedApp) -> list[int]:
+        api = deployment_of(app, URL)
+        api.put("topics/orders", {"location": "local", "properties": rules})
+        given = key_of(api)
+        forged = {**given, CLIENT_ADDRESS: "10.9.9.9", "x-forwarded-for": "10.9.9.9"}
+        path = "/topics/orders/api/events"
+        return [
+            ask(app, "POST", path, EVENT, forged, client=(client, 1))[0]
+            for client in ("127.0.0.1", "10.1.1.1")
+        ]
+
+    assert on_app(test) == [403, 200]
