@@ -39,6 +39,7 @@ class HttpFront:
         self._state = ServerState()
         self._config = uvicorn.Config(
             app,
+            interface="asgi3",
             ws="none",
             lifespan="off",
             log_config=None,

@@ -265,7 +265,7 @@ def test_the_service_manager_hears_of_each_state(serve, tmp_path):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--host", "0.0.0.0"], ["--host 0.0.0.0", "--tls-cert", "--behind-proxy"]),
+        (["--host", "::"], ["--host ::", "--tls-cert", "--behind-proxy"]),
         (["--host", "192.0.2.1", "--behind-proxy", "10.0.0.0/8"], ["192.0.2.1", "address of this"]),
         (["--tls-cert", "missing.pem"], ["missing.pem", "can't be read"]),
         (["--file", "missing.json"], ["missing.json"]),

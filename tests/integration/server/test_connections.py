@@ -251,13 +251,17 @@ def test_the_end_waits_for_requests_under_way_and_for_no_idle_connection(run):
 
 
 def test_the_end_cuts_off_what_takes_longer_than_it_may(run):
-    async def never(*_: Any) -> None:
+    begun = asyncio.Event()
+
+    async def never(scope: Any, receive: Any, send: Any) -> None:  # noqa: ARG001 - it does nothing
+        begun.set()
         await asyncio.Event().wait()
 
     async def test() -> bytes:
         async with serving(never) as (front, connect):
             reader, writer = await connect()
             writer.write(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+            await begun.wait()
             await front.stop(SHORT)
             return await to_the_end(reader)
 

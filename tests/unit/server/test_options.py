@@ -12,6 +12,8 @@ from server.failure import CannotStart
 from server.options import ServerOptions, bind, check_exposure, port_refused, url_of
 from shared.settings import Settings
 
+EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 - nobody listens there
+
 
 def options(**given: Any) -> ServerOptions:
     if "host" in given:
@@ -25,7 +27,7 @@ def options(**given: Any) -> ServerOptions:
         {},
         {"host": "127.1.2.3"},
         {"host": "::1"},
-        {"host": "0.0.0.0", "tls_cert": Path("c")},
+        {"host": EVERY_ADDRESS, "tls_cert": Path("c")},
         {"host": "::", "proxies": [ip_network("10.0.0.0/8")]},
     ],
 )
@@ -36,7 +38,7 @@ def test_what_is_safe_is_served(given):
 @pytest.mark.parametrize(
     ("given", "settings", "why"),
     [
-        ({"host": "0.0.0.0"}, {}, "--behind-proxy"),
+        ({"host": EVERY_ADDRESS}, {}, "--behind-proxy"),
         ({"host": "10.0.0.1"}, {}, "--tls-cert and --tls-key"),
         ({"tls_key": Path("k")}, {}, "--tls-key needs --tls-cert"),
         ({}, {"client_ip_header": "x-real-ip"}, "PUSHGRID_CLIENT_IP_HEADER"),
@@ -49,7 +51,11 @@ def test_what_is_not_is_refused(given, settings, why):
 
 @pytest.mark.parametrize(
     ("host", "url"),
-    [("127.0.0.1", "http://127.0.0.1"), ("0.0.0.0", "http://127.0.0.1"), ("::1", "http://[::1]")],
+    [
+        ("127.0.0.1", "http://127.0.0.1"),
+        (EVERY_ADDRESS, "http://127.0.0.1"),
+        ("::1", "http://[::1]"),
+    ],
 )
 def test_the_url_is_where_this_machine_reaches_it(host, url):
     with bind(ip_address(host), 0) as taken:
