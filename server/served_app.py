@@ -12,18 +12,19 @@ from server import routes
 from server.environment import CLIENT_ADDRESS
 from server.home import Home
 from server.routes import To
+from shared.adapters.awake_clock import AwakeClock
 from shared.adapters.threads import SystemThreads
-from shared.adapters.watched_clock import WatchedClock
-from shared.app import AnswerPublisher, App
+from shared.app import App
 from shared.arm import arm_json
 from shared.clock import SystemClock
 from shared.engine.delivering.deliver import Deliver
 from shared.engine.operations.console_files import ConsoleFiles
 from shared.errors import TooLarge
-from shared.events import publish_answers
+from shared.events import publish_http
 from shared.http import HttpAnswer, HttpRequest
 from shared.once import once
 from shared.settings import Settings
+from shared.watched_clock import WatchedClock
 from shared.wiring import process, web_routes
 from shared.wiring.outbound import SystemOutbound
 
@@ -41,6 +42,7 @@ class ServedApp:
         self.clock = clock
         self.threads = threads
         self.chance = process.SystemChance()
+        self.awake = AwakeClock()
         self.has_console = settings.console
         self._off_loop = threads.pool("requests", _THREADS)
 
@@ -62,13 +64,13 @@ class ServedApp:
         found = routes.find(request.method, path)
         if found and found[0] is To.PUBLISHING:
             request = replace(request, params=found[1])
-            return publish_answers.error_answer(request, error, self.chance.secret_id())
+            return publish_http.error_answer(request, error, self.chance.secret_id())
         return arm_json.error_answer(error)
 
     # ── What `web_routes.Served` asks for ──
 
     async def publish(self, request: HttpRequest) -> HttpAnswer:
-        return await self._answer_publisher(request)
+        return await self.app.publish.run(request)
 
     def manage(self, request: HttpRequest) -> HttpAnswer:
         return self.app.manage.run(request)
@@ -95,7 +97,9 @@ class ServedApp:
 
     @once
     def outbound(self) -> SystemOutbound:
-        return SystemOutbound(self.settings, self.clock, self.threads)
+        return SystemOutbound(
+            settings=self.settings, clock=self.clock, threads=self.threads, awake=self.awake
+        )
 
     @once
     def deliver(self) -> Deliver:
@@ -104,10 +108,6 @@ class ServedApp:
     @once
     def console_files(self) -> ConsoleFiles:
         return web_routes.read_console_files()
-
-    @once
-    def _answer_publisher(self) -> AnswerPublisher:
-        return self.app.answer_publisher
 
 
 def new_clock() -> WatchedClock:

@@ -7,6 +7,7 @@ from datetime import timedelta
 
 from server.checks.finding import Finding, doubtful, good
 from server.served_app import new_clock
+from shared.adapters.awake_clock import AwakeClock
 from shared.adapters.threads import SystemThreads
 from shared.http import Answered, Exchange, Failure, OutboundRequest
 from shared.settings import Settings
@@ -44,7 +45,9 @@ def judge_exchange(exchange: Exchange) -> Finding:
 async def _ask(url: str, settings: Settings) -> Exchange:
     threads = SystemThreads()
     threads.attach()
-    outbound = SystemOutbound(settings, new_clock(), threads)
+    outbound = SystemOutbound(
+        settings=settings, clock=new_clock(), threads=threads, awake=AwakeClock()
+    )
     try:
         return await outbound.pusher.send(OutboundRequest("OPTIONS", url, {}, b""), _TIMEOUT)
     finally:

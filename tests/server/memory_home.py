@@ -65,7 +65,7 @@ class MemoryHome:
     def __init__(self, folder: Path, clock: Clock, threads: Threads) -> None:
         del folder, threads
         self.store = MemoryStore(_RealTime(clock), _at_once)  # type: ignore[arg-type]
-        self.queues = _ToldQueues(clock)
+        self.queues = _ToldQueues(clock, self.store.traits)
         self.store.queues, self.store.sender = self.queues, MemorySender(self.queues, _at_once)
         self.is_elected = True
         self.fault: str | None = None

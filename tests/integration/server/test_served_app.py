@@ -178,7 +178,7 @@ def test_readiness_has_the_reason_of_the_home():
 
 def test_a_fault_of_ours_is_logged_and_answered_500(caplog):
     def test(app: ServedApp) -> Any:
-        app.__dict__["_answer_publisher"] = None
+        app.__dict__["app"] = None  # what is asked of it is a fault
         with caplog.at_level("INFO", "pushgrid"):
             return ask(app, "POST", "/topics/orders/api/events", b"[]")
 
