@@ -22,8 +22,11 @@ def entra_token(scope: str) -> str:
     Raises:
         CommandFailed: there is none.
     """
-    from azure.core.exceptions import ClientAuthenticationError
-    from azure.identity import DefaultAzureCredential
+    try:
+        from azure.core.exceptions import ClientAuthenticationError
+        from azure.identity import DefaultAzureCredential
+    except ModuleNotFoundError:
+        raise CommandFailed("--entra needs a package: pip install 'pushgrid[azure]'") from None
 
     logging.getLogger("azure.identity").setLevel(logging.CRITICAL)  # It tells each login it tried.
     try:

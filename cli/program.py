@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from difflib import get_close_matches
 from importlib import import_module
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
@@ -81,8 +81,22 @@ class _Commands(CommandGroup):
         if cmd_name not in _COMMANDS:
             return None
         module, name = _COMMANDS[cmd_name]
-        command: click.Command = getattr(import_module(module), name)
+        try:
+            command: click.Command = getattr(import_module(module), name)
+        except ModuleNotFoundError as missing:
+            return _not_installed(cmd_name, str(missing.name))
         return command
+
+
+def _not_installed(name: str, missing: str) -> click.Command:
+    """Return a command in place of one whose packages are not installed."""
+
+    def refuse(**_: object) -> NoReturn:
+        raise CommandFailed(f"{name}: there is no '{missing}': pip install 'pushgrid[local]'")
+
+    takes_anything = {"ignore_unknown_options": True, "allow_extra_args": True}
+    summary = "Not installed: needs pushgrid[local]."
+    return click.Command(name, takes_anything, callback=refuse, help=summary)
 
 
 @click.group("pushgrid", cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

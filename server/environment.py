@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 from server.failure import CannotStart
@@ -19,7 +20,7 @@ CLIENT_ADDRESS = "x-pushgrid-client-address"
 UNUSED = (STORAGE, NAMES["wake_schedule"], NAMES["deadletter_schedule"])
 _MOST = 64 * 1024  # bytes of a secret
 _BY_THE_SERVER = "the server's own"
-_ACCOUNTS = NAMES["deadletter_accounts"]
+_ACCOUNTS, _WEBHOOKS = NAMES["deadletter_accounts"], NAMES["webhook_client_id"]
 
 
 def with_secrets(environ: Mapping[str, str]) -> dict[str, str]:
@@ -55,6 +56,11 @@ def read_server_settings(environ: Mapping[str, str]) -> Settings:
         raise CannotStart(
             f"{_ACCOUNTS} is set, but 'pushgrid serve' writes dead letters to its own data only: "
             "unset it."
+        )
+    if found.has_webhook_identity and find_spec("azure") is None:
+        raise CannotStart(
+            f"{_WEBHOOKS} is set, but the package that gets tokens is not installed: "
+            "pip install 'pushgrid[azure]', or unset it."
         )
     return replace(found, wake_schedule=_BY_THE_SERVER, deadletter_schedule=_BY_THE_SERVER)
 

@@ -43,8 +43,8 @@ class SystemOutbound:
     """
     The outbound of a process: to webhooks, with the tokens that they need.
 
-    *awake* tells seconds, by an `AwakeClock`. *also_to_queues* makes the sender to webhooks one that
-    sends to storage queues as well.
+    *awake* tells seconds, by an `AwakeClock`. *also_to_queues* makes of the sender to webhooks one
+    that sends to storage queues as well.
     """
 
     def __init__(

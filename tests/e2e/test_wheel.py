@@ -12,16 +12,19 @@ import tomllib
 import zipfile
 from importlib.metadata import packages_distributions
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import NormalizedName, canonicalize_name
 
 from shared import VERSION
+from tests.commands import Command
 from tests.dockerfiles import context, copy_context
 from tests.first_event import commands, play
 from tests.installed import Installed, install, run_suites, with_their_own
 from tests.package_list import ROOT, imported_modules, plant, requirements, tracked
+from tools.wheel_layout import LIBRARY
 
 LOCAL_DOCKERFILE = ROOT / "docker/dev.Dockerfile"
 
@@ -207,6 +210,32 @@ def test_the_fixture_needs_only_its_own_packages(wheel: Path, tmp_path: Path) ->
         assert "ModuleNotFoundError" in alone.run("python", "-c", f"import {package}").stderr
     said = "pushgrid: there is no 'click': pip install 'pushgrid[local]'\n"
     assert (command.returncode, command.stderr) == (1, said)
+
+
+def test_the_server_needs_only_its_own_packages(wheel: Path, tmp_path: Path) -> None:
+    """No package of Azure, no Node; the home in memory is the tests' own."""
+    alone = install(wheel, tmp_path, with_their_own(EXTRAS["serve"]))
+    program = alone.folder / "tests/server"
+    program.mkdir(parents=True)
+    for name in ("memory_home.py", "program.py"):
+        text = (ROOT / "tests/server" / name).read_text()
+        (program / name).write_text(LIBRARY.sub(r"\1pushgrid.shared", text))
+    paths = os.pathsep.join(map(str, (alone.package / "home", alone.folder)))
+    command = [str(alone.programs / "python"), "-m", "tests.server.program", "serve"]
+    with Command(
+        [*command, "--data", "data", "--port", "0", "--unsafe-folder"],
+        alone.folder,
+        alone.environ | {"PYTHONPATH": paths},
+    ) as server:
+        url = server.see("ready http").split()[1]
+        with urlopen(f"{url}/console") as page:
+            assert page.status == 200
+        created = alone.run("pushgrid", "topic", "create", "orders", "--url", url)
+        assert created.stdout.startswith("created topic orders"), created.stderr
+    assert server.process.returncode == 0
+    assert "needs pushgrid[local]" in alone.run("pushgrid", "--help").stdout
+    for package in ("azure", "filelock", "trustme"):
+        assert "ModuleNotFoundError" in alone.run("python", "-c", f"import {package}").stderr
 
 
 def test_its_types_are_known_to_a_users_tests(installed: Installed) -> None:

@@ -1,5 +1,8 @@
 """What the command says when it is used without a command, or with a wrong one."""
 
+import re
+import sys
+
 import pytest
 
 from shared import VERSION
@@ -36,3 +39,15 @@ def test_no_summary_is_cut(run: Run, group: str):
     _, commands = run(*group.split(), "--help").out.split("Commands:\n")
 
     assert [line for line in commands.splitlines() if line.endswith("...")] == []
+
+
+def test_a_command_without_its_packages_says_what_to_install(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setitem(sys.modules, "devhost.azurite", None)
+    monkeypatch.delitem(sys.modules, "cli.local.demo", raising=False)
+    monkeypatch.delitem(sys.modules, "cli.local.local_deployment", raising=False)
+
+    said = "pushgrid: demo: there is no 'devhost.azurite': pip install 'pushgrid[local]'\n"
+    assert run("demo", "--once") == (2, "", said)
+    assert re.search("demo +Not installed", run("--help").out)
