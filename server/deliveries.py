@@ -11,8 +11,6 @@ from shared import telemetry
 from shared.engine.ports import Queue
 from shared.errors import StorageUnavailable
 
-#: Messages in hand of a queue, as `host.json` has it: what is over that waits in the home.
-MOST = 4096
 _AGAIN_SECONDS = 1.0  # after the home has failed
 
 Deliver = Callable[[bytes, Queue], Awaitable[None]]
@@ -25,7 +23,7 @@ class Deliveries:
     A message that could not be handled is given back; one whose task is cancelled stays in hand.
     """
 
-    def __init__(self, home: Home, deliver: Deliver, most: int = MOST) -> None:
+    def __init__(self, home: Home, deliver: Deliver, most: int) -> None:
         self._home = home
         self._deliver = deliver
         self._most = most

@@ -45,9 +45,9 @@ from server.options import (
     port_refused,
     url_of,
 )
+from server.own_work import OwnWork, timers_of
 from server.sd_notify import READY, STOPPING, ServiceManager
 from server.served_app import ServedApp, new_clock
-from server.timers import Timers
 from server.tls import ServerTls
 from shared import telemetry
 from shared.adapters.threads import SystemThreads
@@ -182,22 +182,16 @@ class RunningServer:
         app = self.app
         off_loop = app.threads.pool("beside", 1)
         await off_loop(partial(self.beside.before_deliveries, app))
-        app.threads.begin(app.app.preparation.run)
         tls = self.prepared.tls
         front = HttpFront(self._asgi(), _limits(), tls.context if tls else None)
-        deliveries = Deliveries(self.home, app.deliver.run)
-        timers = Timers(
-            self.home,
-            {
-                "deadletter": lambda: app.app.deadletter_timer,
-                "wake": lambda: app.app.wake_timer,
-            },
-            app.threads.pool("timers", 2),
+        deliveries = Deliveries(self.home, app.deliver.run, self.home.store.traits.in_hand)
+        own_work = OwnWork(
+            self.home, app.threads, everywhere=app.app.background, elected=timers_of(app.app)
         )
         process.spare_what_lasts()
         await self._listen(front)
         deliveries.begin()
-        timers.begin()
+        own_work.begin()
         tasks = [
             asyncio.create_task(each)
             for each in (
@@ -214,11 +208,11 @@ class RunningServer:
         telemetry.info("server.stopping", messages=deliveries.under_way)
         for task in tasks:
             task.cancel()
-        await self._end(front, deliveries, timers)
+        await self._end(front, deliveries, own_work)
 
-    async def _end(self, front: HttpFront, deliveries: Deliveries, timers: Timers) -> None:
+    async def _end(self, front: HttpFront, deliveries: Deliveries, own_work: OwnWork) -> None:
         await deliveries.stop_taking()
-        await timers.stop()
+        await own_work.stop()
         self.app.app.stop()
         left = await deliveries.finish(_DELIVERING_SECONDS)
         await front.stop(_ANSWERING_SECONDS)
