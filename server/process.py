@@ -64,6 +64,8 @@ _MOST_CONNECTIONS = 4096
 _DELIVERING_SECONDS = 20.0  # at the end, for messages under way
 _ANSWERING_SECONDS = 5.0  # and for requests
 _STORING_SECONDS = 5.0  # and for what is in memory
+#: Seconds that an end in order takes at most.
+LONGEST_END = _DELIVERING_SECONDS + _ANSWERING_SECONDS + 2 * _STORING_SECONDS
 _PRIVATE = 0o077
 _ADMIN_KEY = NAMES["admin_key"]
 

@@ -13,12 +13,16 @@ import pytest
 import yaml
 
 from cli.local.dev import dev
+from cli.serve import serve_command
 from devhost.azurite_files import node_and_azurite
 from shared import settings
 from tests.dockerfiles import context, stages
 from tests.package_list import ROOT, package_list, plant, tracked
+from tests.server.memory_home import MemoryHome
 
-DEV, PRODUCTION = (ROOT / f"docker/{name}.Dockerfile" for name in ("dev", "production"))
+DEV, SERVE, PRODUCTION = (
+    ROOT / f"docker/{name}.Dockerfile" for name in ("dev", "serve", "production")
+)
 COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]
 #: Settings of the Functions host and its worker.
 _OF_THE_HOST = {"AzureFunctionsWebHost__hostid", "PYTHON_THREADPOOL_THREAD_COUNT"}
@@ -26,7 +30,9 @@ _OF_THE_HOST = {"AzureFunctionsWebHost__hostid", "PYTHON_THREADPOOL_THREAD_COUNT
 
 def test_hadolint_has_no_objections() -> None:
     hadolint = Path(sys.executable).with_name("hadolint")
-    said = subprocess.run([hadolint, DEV, PRODUCTION], capture_output=True, text=True, check=False)
+    said = subprocess.run(
+        [hadolint, DEV, SERVE, PRODUCTION], capture_output=True, text=True, check=False
+    )
 
     assert (said.returncode, said.stdout, said.stderr) == (0, "", "")
 
@@ -52,10 +58,10 @@ def test_the_local_image_is_built_from_what_the_wheel_is_built_from() -> None:
     build = ("pyproject.toml", "tools/project_urls.py", "tools/wheel_layout.py")
 
     sources = tracked(*folders, *others, *build) - {"devhost/README.md"}
-    assert context(DEV) == {Path(path) for path in sources}
+    assert context(DEV) == context(SERVE) == {Path(path) for path in sources}
 
 
-@pytest.mark.parametrize("dockerfile", [DEV, PRODUCTION], ids=lambda path: path.stem)
+@pytest.mark.parametrize("dockerfile", [DEV, SERVE, PRODUCTION], ids=lambda path: path.stem)
 def test_secrets_and_leftovers_are_not_sent_to_a_build(dockerfile: Path, tmp_path: Path) -> None:
     plant(tmp_path)
     for path in (".git/config", "node_modules/a.js", "tests/unit/test_a.py", "host.json"):
@@ -77,18 +83,20 @@ def test_the_production_image_has_the_app_where_its_host_looks() -> None:
 
 
 @pytest.mark.parametrize(
-    ("dockerfile", "service"), [(DEV, "dev"), (PRODUCTION, "production")], ids=["dev", "production"]
+    ("dockerfile", "path"),
+    [(DEV, "status/health"), (SERVE, "readyz"), (PRODUCTION, "status/health")],
+    ids=["dev", "serve", "production"],
 )
-def test_compose_publishes_the_port_that_is_served_and_checked(
-    dockerfile: Path, service: str
-) -> None:
+def test_compose_publishes_the_port_that_is_served_and_checked(dockerfile: Path, path: str) -> None:
+    service = dockerfile.name.removesuffix(".Dockerfile")
     stage = stages(dockerfile)[-1]
     (port,) = stage.values("EXPOSE")
 
-    # On this machine only.
-    assert COMPOSE[service]["ports"] == [f"127.0.0.1:{port}:{port}"]
+    # On this machine only; `dev` and `serve` may run side by side.
+    published = "7072" if service == "serve" else port
+    assert COMPOSE[service]["ports"] == [f"127.0.0.1:{published}:{port}"]
     check = stage.arguments("HEALTHCHECK")[-1]
-    assert f"'http://127.0.0.1:{port}/status/health'" in check
+    assert f"'http://127.0.0.1:{port}/{path}'" in check
     assert COMPOSE[service]["build"]["dockerfile"] == f"docker/{dockerfile.name}"
     assert stage.values("USER")[0].isdecimal()
 
@@ -99,6 +107,18 @@ def test_the_local_image_runs_a_command_with_options_that_it_has() -> None:
 
     assert (stage.arguments("ENTRYPOINT"), name) == (["pushgrid"], "dev")
     assert str(dev.make_context(name, options).params["host"]) == "0.0.0.0"  # noqa: S104 - parsed only
+
+
+def test_the_servers_image_runs_a_command_with_options_that_it_has() -> None:
+    stage = stages(SERVE)[-1]
+    _, name, *options = [*stage.arguments("ENTRYPOINT"), *stage.arguments("CMD")]
+    serve = serve_command(MemoryHome)
+    given = serve.make_context(name, options).params
+
+    assert (name, str(given["host"]), given["port"]) == ("serve", "0.0.0.0", 7071)  # noqa: S104 - parsed only
+    (volume,) = stage.values("VOLUME")
+    assert given["data"].parent == Path(volume)
+    assert COMPOSE["serve"]["volumes"] == [f"pushgrid:{volume}"]
 
 
 def test_compose_gives_settings_that_exist_and_those_that_timers_need() -> None:
