@@ -1,4 +1,4 @@
-"""The files with which `pushgrid serve` is run as a service, read by the tools that they are for."""
+"""The files that run `pushgrid serve` as a service, read by the tools that they are for."""
 
 from __future__ import annotations
 
