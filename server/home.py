@@ -14,6 +14,7 @@ from typing import NamedTuple, Protocol
 
 from shared.clock import Clock
 from shared.engine.ports import Queue, Store, Threads
+from shared.settings import Settings
 from shared.subscriptions.subscription import SubscriptionKey
 
 #: The queues whose messages are delivered; the app's timers read all others.
@@ -48,7 +49,8 @@ class Home(Protocol):
         Take the home, and bring it into the form of this version.
 
         Raises:
-            UnusableHome: it belongs to another server, or this version can't use it.
+            InvalidSettings: another server has it, or it can't be used; the message says what to
+                do.
         """
 
     async def claim(self, queue: Queue, most: int) -> Sequence[Message]:
@@ -92,5 +94,5 @@ class Home(Protocol):
         """Let go of the home: what is in hand is handed over again, to the next process."""
 
 
-#: Makes the home in a folder, for the process that the other two belong to; nothing is opened yet.
-HomeFactory = Callable[[Path, Clock, Threads], Home]
+#: Makes the home in a folder, of a process with these settings; nothing is opened yet.
+HomeFactory = Callable[[Path, Settings, Clock, Threads], Home]

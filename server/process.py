@@ -52,7 +52,7 @@ from server.tls import ServerTls
 from shared import telemetry
 from shared.adapters.threads import SystemThreads
 from shared.engine.ports import OffLoop
-from shared.errors import UnusableHome
+from shared.errors import InvalidSettings
 from shared.settings import NAMES, Settings
 from shared.wiring import process
 from shared.wiring.settings import log_doubtful_settings
@@ -139,7 +139,7 @@ def serve(
     process.collect_garbage_rarely()
     threads = SystemThreads()
     clock = new_clock()
-    home = make_home(prepared.options.data, clock, threads)
+    home = make_home(prepared.options.data, prepared.settings, clock, threads)
     app = ServedApp(prepared.settings, home, clock, threads)
     server = RunningServer(
         prepared, app, beside, on_ready, ServiceManager(os.environ.get("NOTIFY_SOCKET"))
@@ -172,7 +172,7 @@ class RunningServer:
         self.app.threads.attach()
         try:
             await self.home.open()
-        except UnusableHome as error:
+        except InvalidSettings as error:
             raise CannotStart(error.message) from None
         try:
             await self._serve()

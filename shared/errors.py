@@ -193,10 +193,6 @@ class InvalidSettings(AppError):
     ends_host: ClassVar[bool] = True  # a local host stops here: devhost/README.md
 
 
-class UnusableHome(AppError):
-    """A server can't use what it was to be served from; the message says what to do."""
-
-
 class FirstFault:
     """
     Lets the steps of a loop go on when one fails, each in a ``with``; the first fault is raised

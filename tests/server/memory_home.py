@@ -16,7 +16,8 @@ from shared.clock import Clock
 from shared.delivery.messages.message import OtherVersion, ReplayStep
 from shared.delivery.messages.message_reader import decode
 from shared.engine.ports import Queue, Receipt, Received, Threads
-from shared.errors import StorageUnavailable, UnusableHome
+from shared.errors import InvalidSettings, StorageUnavailable
+from shared.settings import Settings
 from shared.subscriptions.subscription import SubscriptionKey
 
 T = TypeVar("T")
@@ -62,8 +63,8 @@ class _ToldQueues(MemoryQueues):
 class MemoryHome:
     """Implements `Home`; the tests' own, since it loses everything with its process."""
 
-    def __init__(self, folder: Path, clock: Clock, threads: Threads) -> None:
-        del folder, threads
+    def __init__(self, folder: Path, settings: Settings, clock: Clock, threads: Threads) -> None:
+        del folder, settings, threads
         self.store = MemoryStore(_RealTime(clock), _at_once)  # type: ignore[arg-type]
         self.queues = _ToldQueues(clock, self.store.traits)
         self.store.queues, self.store.sender = self.queues, MemorySender(self.queues, _at_once)
@@ -81,7 +82,7 @@ class MemoryHome:
     async def open(self) -> None:
         self.calls.append("open")
         if self.refusal:
-            raise UnusableHome(self.refusal)
+            raise InvalidSettings(self.refusal)
         loop = asyncio.get_running_loop()
 
         def tell(queue: Queue) -> None:

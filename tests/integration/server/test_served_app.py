@@ -37,9 +37,10 @@ def on_app(test: Callable[[ServedApp], Any]) -> Any:
     async def go() -> Any:
         threads, clock = SystemThreads(), new_clock()
         threads.attach()
-        home = MemoryHome(Path(), clock, threads)
+        settings = read_server_settings(_SETTINGS)
+        home = MemoryHome(Path(), settings, clock, threads)
         await home.open()
-        app = ServedApp(read_server_settings(_SETTINGS), home, clock, threads)
+        app = ServedApp(settings, home, clock, threads)
         return await asyncio.to_thread(test, app)
 
     return asyncio.run(go())
