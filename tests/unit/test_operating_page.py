@@ -20,7 +20,8 @@ COMPOSED = {
 
 def logged() -> set[str]:
     """Return the names of all log lines."""
-    folders = [each for name in ("shared", "devhost", "*_function") for each in ROOT.glob(name)]
+    names = ("shared", "devhost", "server", "cli", "*_function")
+    folders = [each for name in names for each in ROOT.glob(name)]
     texts = [path.read_text() for folder in folders for path in folder.rglob("*.py")]
     calls = [call for text in texts for call in CALL.findall(text)]
     return {name for text, code in calls for name in (COMPOSED[code] if code else {text})}
