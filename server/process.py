@@ -45,7 +45,7 @@ from server.options import (
     port_refused,
     url_of,
 )
-from server.own_work import OwnWork, timers_of
+from server.own_work import OwnWork, settling, timers_of
 from server.sd_notify import READY, STOPPING, ServiceManager
 from server.served_app import ServedApp, new_clock
 from server.tls import ServerTls
@@ -188,7 +188,10 @@ class RunningServer:
         front = HttpFront(self._asgi(), _limits(), tls.context if tls else None)
         deliveries = Deliveries(self.home, app.deliver.run, self.home.store.traits.in_hand)
         own_work = OwnWork(
-            self.home, app.threads, everywhere=app.app.background, elected=timers_of(app.app)
+            self.home,
+            app.threads,
+            everywhere=[*app.app.background, settling(app.clock)],
+            elected=timers_of(app.app),
         )
         process.spare_what_lasts()
         await self._listen(front)
