@@ -63,8 +63,8 @@ def pause_all(api: Deployment) -> None:
         for each in topic.get("subscriptions", ()):
             if not each["isReadable"]:
                 detail = "it can't be read: its events wait"
-                telemetry.warning("hold.unreadable", subscription=each["name"], detail=detail)
+                telemetry.warning("server.unheld", subscription=each["name"], detail=detail)
                 continue
             api.post(f"{subscription_path(topic['name'], each['name'])}/pause")
             paused += 1
-    telemetry.info("hold.began", subscriptions=paused)
+    telemetry.info("server.held", subscriptions=paused)
