@@ -110,7 +110,7 @@ def prepare(options: ServerOptions, environ: Mapping[str, str]) -> Prepared:
     tls = load_tls(options)
     check_folder(options.data)
     if not options.is_unsafe_folder_allowed:
-        storage_kinds.check_kind(options.data.resolve(), storage_kinds.read_mounts())
+        storage_kinds.check_kind(options.data, storage_kinds.read_mounts())
     taken = bind(options.host, options.port)
     os.umask(_PRIVATE)
     try:
@@ -136,6 +136,8 @@ def serve(
     for name in (each for each in UNUSED if os.environ.get(each)):
         detail = "'pushgrid serve' does not use it: it has its own data and timers"
         telemetry.warning("setting.unused", setting=name, detail=detail)
+    if fault := storage_kinds.fault_at(prepared.options.data, storage_kinds.read_mounts()):
+        telemetry.warning("folder.unsafe", folder=str(prepared.options.data), detail=fault)
     process.collect_garbage_rarely()
     threads = SystemThreads()
     clock = new_clock()

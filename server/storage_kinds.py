@@ -65,10 +65,15 @@ def fault_of(kind: str) -> str | None:
     return None
 
 
+def fault_at(folder: Path, mounts: Iterable[Mount]) -> str | None:
+    """Return why events may be lost in *folder*; ``None``: nothing is known."""
+    mount = mount_of(folder.resolve(), mounts)
+    return fault_of(mount.kind) if mount else None
+
+
 def check_kind(folder: Path, mounts: Iterable[Mount]) -> None:
     """Return if nothing is known against the file system of *folder*. Raises CannotStart."""
-    mount = mount_of(folder, mounts)
-    if mount and (fault := fault_of(mount.kind)):
+    if fault := fault_at(folder, mounts):
         remedy = "name a folder on a disk of this machine, or a volume"
         raise CannotStart(f"--data {folder} {fault}: {remedy}, {_OVERRIDE}.")
 
