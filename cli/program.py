@@ -28,6 +28,7 @@ _COMMANDS = {
     "namespace": ("cli.topics", "namespace"),
     "publish": ("cli.publish", "publish"),
     "schema": ("cli.apply", "schema"),
+    "serve": ("cli.serve", "serve"),
     "status": ("cli.status", "status"),
     "subscription": ("cli.subscription.commands", "subscription"),
     "timeline": ("cli.timeline", "timeline"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -27,6 +26,7 @@ from server.home import HomeFactory
 from server.options import LOOPBACK, ServerOptions
 from server.process import Prepared, prepare
 from server.process import serve as serve_prepared
+from server.sqlite_home import SQLITE, SqliteHome
 from shared.settings.network_settings import networks
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
@@ -34,7 +34,7 @@ _COLOURS = {"ok": None, "warning": "yellow", "refused": "red"}
 _WIDTH = max(map(len, _COLOURS))
 
 
-def serve_command(make_home: HomeFactory, sqlite: str = sqlite3.sqlite_version) -> click.Command:
+def serve_command(make_home: HomeFactory, sqlite: str) -> click.Command:
     """Return the command that serves from homes of *make_home*, which use that SQLite."""
 
     @click.command("serve")
@@ -200,3 +200,6 @@ def _end(code: int) -> NoReturn:
         with suppress(OSError, ValueError):
             stream.flush()
     os._exit(code)
+
+
+serve = serve_command(SqliteHome, SQLITE)

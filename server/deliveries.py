@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextvars import Context
 
-from server.home import DELIVERED, Home, Message
+from server.home import DELIVERED
 from shared import telemetry
-from shared.engine.ports import Queue
+from shared.engine.ports import Lease, Leases, Queue
 from shared.errors import StorageUnavailable
 
 _AGAIN_SECONDS = 1.0  # after the home has failed
@@ -18,13 +18,13 @@ Deliver = Callable[[bytes, Queue], Awaitable[None]]
 
 class Deliveries:
     """
-    Runs *deliver* for each message of *home*, at most *most* of a queue at a time.
+    Runs *deliver* for each message that *leases* hands over, at most *most* of a queue at a time.
 
     A message that could not be handled is given back; one whose task is cancelled stays in hand.
     """
 
-    def __init__(self, home: Home, deliver: Deliver, most: int) -> None:
-        self._home = home
+    def __init__(self, leases: Leases, deliver: Deliver, most: int) -> None:
+        self._leases = leases
         self._deliver = deliver
         self._most = most
         self._claims: list[asyncio.Task[None]] = []
@@ -65,29 +65,29 @@ class Deliveries:
                 room.clear()
                 await room.wait()
             try:
-                messages = await self._home.claim(queue, self._most - len(running))
+                leased = await self._leases.claim(queue, self._most - len(running))
             except StorageUnavailable as error:
                 telemetry.error("claim.failed", queue=queue, detail=str(error))
                 await asyncio.sleep(_AGAIN_SECONDS)
                 continue
-            for each in messages:
+            for each in leased:
                 # In an empty context: a push may outlive the message that began it.
                 task = asyncio.create_task(self._handle(each), context=Context())
                 running.add(task)
                 task.add_done_callback(running.discard)
                 task.add_done_callback(lambda _: room.set())
 
-    async def _handle(self, message: Message) -> None:
+    async def _handle(self, lease: Lease) -> None:
         try:
-            await self._deliver(message.body, message.queue)
+            await self._deliver(lease.body, lease.queue)
         except Exception as error:  # noqa: BLE001 - one message's trouble ends no other
             fault = f"{type(error).__name__}: {error}"
-            telemetry.error("message.failed", queue=message.queue, detail=fault)
-            after = self._home.give_back
+            telemetry.error("message.failed", queue=lease.queue, detail=fault)
+            after = self._leases.give_back
         else:
-            after = self._home.end
+            after = self._leases.end
         try:
-            await after(message)
+            await after(lease)
         except StorageUnavailable as error:
             # It comes again: at once if the home can, or when this process has ended.
-            telemetry.error("message.unsettled", queue=message.queue, detail=str(error))
+            telemetry.error("message.unsettled", queue=lease.queue, detail=str(error))

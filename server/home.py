@@ -1,32 +1,23 @@
 """
 Declares what the server needs of a home: a store that keeps what it has acknowledged.
 
-A home has all ports to storage (`Store`) and hands over the messages of the queues that are
-delivered from. Where it leaves them, who else may take them and when they are due is its own
-affair; so is what one transaction holds.
+A home has all ports to storage (`Store`), and leases the messages of the queues that are delivered
+from (`Leases`). Who else may take them, and what one transaction holds, is its own affair.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
-from shared.clock import Clock
-from shared.engine.ports import Queue, Store, Threads
+from shared.engine.ports import Leases, Queue, Store, Threads
 from shared.settings import Settings
 from shared.subscriptions.subscription import SubscriptionKey
+from shared.watched_clock import WatchedClock
 
 #: The queues whose messages are delivered; the app's timers read all others.
 DELIVERED = (Queue.DELIVERIES, Queue.RETRIES)
-
-
-class Message(NamedTuple):
-    """A message in hand: no other process gets it until it is ended or given back."""
-
-    queue: Queue
-    body: bytes
-    receipt: object  # the home's own
 
 
 class Home(Protocol):
@@ -35,6 +26,10 @@ class Home(Protocol):
     @property
     def store(self) -> Store:
         """All ports to what is stored; used after `open` has returned."""
+
+    @property
+    def leases(self) -> Leases:
+        """What hands over messages; used after `open` has returned."""
 
     @property
     def is_elected(self) -> bool:
@@ -53,32 +48,6 @@ class Home(Protocol):
                 do.
         """
 
-    async def claim(self, queue: Queue, most: int) -> Sequence[Message]:
-        """
-        Wait until messages of *queue* are due, and return *most* at most, in hand.
-
-        One call a queue is under way. A call that is cancelled has taken nothing in hand.
-
-        Raises:
-            StorageUnavailable: nothing was taken; the next call may succeed.
-        """
-
-    async def end(self, message: Message) -> None:
-        """
-        Delete a message, since what follows its deliveries is stored.
-
-        Raises:
-            StorageUnavailable: it may come again.
-        """
-
-    async def give_back(self, message: Message) -> None:
-        """
-        Have a message, which could not be handled, come again later; or make it poison.
-
-        Raises:
-            StorageUnavailable: it comes again, at the latest when this process has ended.
-        """
-
     def has_waiting(self, key: SubscriptionKey) -> bool:
         """
         Tell exactly whether events wait for a subscription, given up ones included; on a thread.
@@ -95,4 +64,4 @@ class Home(Protocol):
 
 
 #: Makes the home in a folder, of a process with these settings; nothing is opened yet.
-HomeFactory = Callable[[Path, Settings, Clock, Threads], Home]
+HomeFactory = Callable[[Path, Settings, WatchedClock, Threads], Home]

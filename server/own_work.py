@@ -13,11 +13,9 @@ from shared import telemetry
 from shared.app import App, BackgroundWork
 from shared.engine.ports import Threads
 from shared.engine.timers.timer_runs import JobsFailed
-from shared.watched_clock import WatchedClock
 
 #: From the end of a timer's run to the next.
 TIMERS_EVERY = timedelta(seconds=10)
-_SETTLED_EVERY = timedelta(minutes=1)
 
 
 class OwnWork:
@@ -65,20 +63,6 @@ class OwnWork:
                     fault = f"{type(error).__name__}: {error}"
                     telemetry.error("work.failed", work=work.name, detail=fault)
             await asyncio.sleep(work.period.total_seconds())
-
-
-def settling(clock: WatchedClock) -> BackgroundWork:
-    """
-    Return what settles a clock that has jumped, after its ten minutes.
-
-    On Azure each answer of storage does that; a home of one's own has no clock of its own.
-    """
-
-    def settle() -> bool:
-        clock.storage_answered(None, 0.0)
-        return False
-
-    return BackgroundWork("clock", _SETTLED_EVERY, settle)
 
 
 def timers_of(app: App) -> list[BackgroundWork]:

@@ -45,7 +45,7 @@ from server.options import (
     port_refused,
     url_of,
 )
-from server.own_work import OwnWork, settling, timers_of
+from server.own_work import OwnWork, timers_of
 from server.sd_notify import READY, STOPPING, ServiceManager
 from server.served_app import ServedApp, new_clock
 from server.tls import ServerTls
@@ -172,6 +172,7 @@ class RunningServer:
         """Begin, serve, and end; return the exit code."""
         self._take_signals()
         self.app.threads.attach()
+        self.app.app  # noqa: B018 - composed first: it records what the home says of the clock
         try:
             await self.home.open()
         except InvalidSettings as error:
@@ -188,11 +189,11 @@ class RunningServer:
         await off_loop(partial(self.beside.before_deliveries, app))
         tls = self.prepared.tls
         front = HttpFront(self._asgi(), _limits(), tls.context if tls else None)
-        deliveries = Deliveries(self.home, app.deliver.run, self.home.store.traits.in_hand)
+        deliveries = Deliveries(self.home.leases, app.deliver.run, app.app.store.traits.in_hand)
         own_work = OwnWork(
             self.home,
             app.threads,
-            everywhere=[*app.app.background, settling(app.clock)],
+            everywhere=app.app.background,
             elected=timers_of(app.app),
         )
         process.spare_what_lasts()

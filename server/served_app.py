@@ -111,5 +111,5 @@ class ServedApp:
 
 
 def new_clock() -> WatchedClock:
-    """Return the clock of a process whose storage has no clock of its own."""
-    return WatchedClock(SystemClock().now, time.monotonic)
+    """Return the clock of a process, which the home settles as it tells its time."""
+    return WatchedClock(SystemClock().now, time.monotonic, awaits_storage=True)

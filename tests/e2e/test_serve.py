@@ -1,4 +1,4 @@
-"""`pushgrid serve` as a process: from its first line to its exit code, on a home in memory."""
+"""`pushgrid serve` as a process: from its first line to its exit code."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Serve(Command):
 
     def __init__(self, folder: Path, *options: str, **environ: str) -> None:
         self.data = folder / "data"
-        command = [sys.executable, "-m", "tests.server.program", "serve", "--unsafe-folder"]
+        command = [sys.executable, "-m", "cli", "serve", "--unsafe-folder"]
         given = ["--data", str(self.data), "--port", "0", *options]
         kept = {name: text for name, text in os.environ.items() if "PUSHGRID" not in name}
         own = {"PYTHONPATH": str(ROOT), "HOME": str(folder), **_OPEN, **environ}
@@ -243,6 +243,50 @@ def test_a_second_signal_ends_it_at_once(serve, tmp_path):
         server.process.send_signal(signal.SIGTERM)
         assert server.code() == 128 + signal.SIGTERM
         may_answer.set()
+
+
+def test_what_was_answered_survives_a_kill_and_a_restored_copy_is_held(serve, tmp_path):
+    event = an_event(1)
+    with running_subscriber(lambda _: 503) as down:
+        path = write(tmp_path, configuration(crm=down.url))
+        first = serve("--file", path, PUSHGRID_TIME_SCALE="100")
+        first.logged("file.applied")
+        send(first.url, "orders", first.arm.key("orders"), [event])
+        assert down.wait_for(bool)
+        port = int(down.url.rpartition(":")[2].partition("/")[0])
+        first.process.kill()
+        first.end()
+    with running_subscriber(port=port) as crm:
+        held = serve("--hold", PUSHGRID_TIME_SCALE="100")
+        assert held.logged("server.held")["subscriptions"] == 1
+        send(held.url, "orders", held.arm.key("orders"), [an_event(2)])
+        assert [each["paused"] is None for each in subscriptions(held)] == [False]
+        held.end()
+        assert crm.pushes == []
+
+        again = serve(PUSHGRID_TIME_SCALE="100")
+        resume(again)
+        assert crm.wait_for(lambda pushes: len(ids(pushes)) == 2)
+        assert event.id in ids(crm.pushes)
+
+
+def resume(server: Serve) -> None:
+    (subscription,) = subscriptions(server)
+    requests.post(
+        f"{server.url}{subscription['id']}/resume?api-version=2025-02-15",
+        headers={"Authorization": f"Bearer {server.key}"},
+        timeout=60,
+    ).raise_for_status()
+
+
+def test_a_folder_has_one_server(serve):
+    first = serve()
+    assert first.url
+    second = serve()
+
+    assert second.code() == 2
+    second.end()
+    assert "Another server" in second.lines[-1]
 
 
 def test_the_service_manager_hears_of_each_state(serve, tmp_path):

@@ -24,7 +24,6 @@ from tests.dockerfiles import context, copy_context
 from tests.first_event import commands, play
 from tests.installed import Installed, install, run_suites, with_their_own
 from tests.package_list import ROOT, imported_modules, plant, requirements, tracked
-from tools.wheel_layout import LIBRARY
 
 LOCAL_DOCKERFILE = ROOT / "docker/dev.Dockerfile"
 
@@ -213,20 +212,10 @@ def test_the_fixture_needs_only_its_own_packages(wheel: Path, tmp_path: Path) ->
 
 
 def test_the_server_needs_only_its_own_packages(wheel: Path, tmp_path: Path) -> None:
-    """No package of Azure, no Node; the home in memory is the tests' own."""
+    """No package of Azure, and no Node."""
     alone = install(wheel, tmp_path, with_their_own(EXTRAS["serve"]))
-    program = alone.folder / "tests/server"
-    program.mkdir(parents=True)
-    for name in ("memory_home.py", "program.py"):
-        text = (ROOT / "tests/server" / name).read_text()
-        (program / name).write_text(LIBRARY.sub(r"\1pushgrid.shared", text))
-    paths = os.pathsep.join(map(str, (alone.package / "home", alone.folder)))
-    command = [str(alone.programs / "python"), "-m", "tests.server.program", "serve"]
-    with Command(
-        [*command, "--data", "data", "--port", "0", "--unsafe-folder"],
-        alone.folder,
-        alone.environ | {"PYTHONPATH": paths},
-    ) as server:
+    command = [str(alone.programs / "pushgrid"), "serve", "--data", "data", "--port", "0"]
+    with Command([*command, "--unsafe-folder"], alone.folder, alone.environ) as server:
         url = server.see("ready http").split()[1]
         with urlopen(f"{url}/console") as page:
             assert page.status == 200

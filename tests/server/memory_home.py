@@ -11,14 +11,15 @@ from pathlib import Path
 from typing import TypeVar
 
 from pushgrid.testing.memory import MemoryQueues, MemorySender, MemoryStore, StoredMessage
-from server.home import DELIVERED, Message
+from server.home import DELIVERED
 from shared.clock import Clock
 from shared.delivery.messages.message import OtherVersion, ReplayStep
 from shared.delivery.messages.message_reader import decode
-from shared.engine.ports import Queue, Receipt, Received, Threads
+from shared.engine.ports import Lease, Queue, Receipt, Received, Threads
 from shared.errors import InvalidSettings, StorageUnavailable
 from shared.settings import Settings
 from shared.subscriptions.subscription import SubscriptionKey
+from shared.watched_clock import WatchedClock
 
 T = TypeVar("T")
 _HIDDEN = timedelta(days=1)  # what is in hand: nobody else takes it
@@ -60,19 +61,65 @@ class _ToldQueues(MemoryQueues):
         self.changed(queue)
 
 
+class MemoryLeases:
+    """Implements `Leases` on queues in memory."""
+
+    def __init__(self, queues: _ToldQueues) -> None:
+        self.queues = queues
+        self.changed: dict[Queue, asyncio.Event] = defaultdict(asyncio.Event)
+
+    async def claim(self, queue: Queue, most: int) -> Sequence[Lease]:
+        changed = self.changed[queue]
+        while True:
+            changed.clear()
+            taken = self.queues.receive(queue, _HIDDEN)
+            for each in taken[most:]:
+                self.queues.hide(queue, each, timedelta())
+            if taken:
+                return [Lease(queue, each.text.encode(), each) for each in taken[:most]]
+            try:
+                async with asyncio.timeout(self._seconds(queue)):
+                    await changed.wait()
+            except TimeoutError:
+                continue
+
+    async def end(self, message: Lease) -> None:
+        self.queues.delete(message.queue, _received(message))
+
+    async def give_back(self, message: Lease) -> None:
+        received = _received(message)
+        if received.count < _MOST_TRIES:
+            self.queues.hide(message.queue, received, _AGAIN_IN)
+            return
+        self.queues.put(Queue(f"{message.queue}-poison"), received.text)
+        self.queues.delete(message.queue, received)
+
+    async def close(self) -> None:
+        """Do nothing: the next process finds nothing."""
+
+    def _seconds(self, queue: Queue) -> float | None:
+        """Return in how many seconds the next message is due."""
+        found: tuple[Queue, StoredMessage] | None = self.queues.earliest(queue)
+        if found is None:
+            return None
+        return max(0.0, min(self.queues.waits(queue)).total_seconds()) + 0.001
+
+
 class MemoryHome:
     """Implements `Home`; the tests' own, since it loses everything with its process."""
 
-    def __init__(self, folder: Path, settings: Settings, clock: Clock, threads: Threads) -> None:
+    def __init__(
+        self, folder: Path, settings: Settings, clock: WatchedClock, threads: Threads
+    ) -> None:
         del folder, settings, threads
         self.store = MemoryStore(_RealTime(clock), _at_once)  # type: ignore[arg-type]
         self.queues = _ToldQueues(clock, self.store.traits)
         self.store.queues, self.store.sender = self.queues, MemorySender(self.queues, _at_once)
+        self.leases = MemoryLeases(self.queues)
         self.is_elected = True
         self.fault: str | None = None
         self.refusal = ""  # why it can't be opened
         self.calls: list[str] = []  # in their order
-        self._changed: dict[Queue, asyncio.Event] = defaultdict(asyncio.Event)
         self._broken = asyncio.Event()
 
     def break_down(self) -> None:
@@ -86,35 +133,9 @@ class MemoryHome:
         loop = asyncio.get_running_loop()
 
         def tell(queue: Queue) -> None:
-            loop.call_soon_threadsafe(self._changed[queue].set)
+            loop.call_soon_threadsafe(self.leases.changed[queue].set)
 
         self.queues.changed = tell
-
-    async def claim(self, queue: Queue, most: int) -> Sequence[Message]:
-        changed = self._changed[queue]
-        while True:
-            changed.clear()
-            taken = self.queues.receive(queue, _HIDDEN)
-            for each in taken[most:]:
-                self.queues.hide(queue, each, timedelta())
-            if taken:
-                return [Message(queue, each.text.encode(), each) for each in taken[:most]]
-            try:
-                async with asyncio.timeout(self._seconds(queue)):
-                    await changed.wait()
-            except TimeoutError:
-                continue
-
-    async def end(self, message: Message) -> None:
-        self.queues.delete(message.queue, _received(message))
-
-    async def give_back(self, message: Message) -> None:
-        received = _received(message)
-        if received.count < _MOST_TRIES:
-            self.queues.hide(message.queue, received, _AGAIN_IN)
-            return
-        self.queues.put(Queue(f"{message.queue}-poison"), received.text)
-        self.queues.delete(message.queue, received)
 
     def has_waiting(self, key: SubscriptionKey) -> bool:
         return any(
@@ -132,19 +153,12 @@ class MemoryHome:
     async def close(self) -> None:
         self.calls.append("close")
 
-    def _seconds(self, queue: Queue) -> float | None:
-        """Return in how many seconds the next message is due."""
-        found: tuple[Queue, StoredMessage] | None = self.queues.earliest(queue)
-        if found is None:
-            return None
-        return max(0.0, min(self.queues.waits(queue)).total_seconds()) + 0.001
-
 
 async def _at_once(call: Callable[[], T]) -> T:
     return call()
 
 
-def _received(message: Message) -> Received:
+def _received(message: Lease) -> Received:
     if not isinstance(message.receipt, Received):
         raise StorageUnavailable
     return message.receipt

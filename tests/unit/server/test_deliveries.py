@@ -1,4 +1,4 @@
-"""Messages are taken while there is room, and each is ended or given back."""
+"""Leases are taken while there is room, and each is ended or given back."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 
 from server.deliveries import Deliveries
-from server.home import Message
-from shared.engine.ports import Queue
+from shared.engine.ports import Lease, Queue
 from shared.errors import MalformedMessage, StorageUnavailable
 
 
-class ScriptedHome:
+class ScriptedLeases:
     """Hands over the *messages* of ``deliveries``, and keeps what became of each."""
 
     def __init__(self, *messages: bytes) -> None:
@@ -26,10 +25,10 @@ class ScriptedHome:
         self.faults: deque[str] = deque()  # the methods that fail next
         self.changed = asyncio.Event()
 
-    def __getattr__(self, name: str) -> Any:
-        raise AssertionError(f"{name} is not asked for")
+    async def close(self) -> None:
+        raise AssertionError("it is the home that is closed")
 
-    async def claim(self, queue: Queue, most: int) -> Sequence[Message]:
+    async def claim(self, queue: Queue, most: int) -> Sequence[Lease]:
         if queue is not Queue.DELIVERIES:
             await asyncio.Event().wait()
         self._fail("claim")
@@ -38,14 +37,14 @@ class ScriptedHome:
             self.changed.set()
             await asyncio.Event().wait()
         count = min(most, len(self.messages))
-        return [Message(queue, self.messages.popleft(), None) for _ in range(count)]
+        return [Lease(queue, self.messages.popleft(), None) for _ in range(count)]
 
-    async def end(self, message: Message) -> None:
+    async def end(self, lease: Lease) -> None:
         self._fail("end")
-        self.ended.append(message.body)
+        self.ended.append(lease.body)
 
-    async def give_back(self, message: Message) -> None:
-        self.back.append(message.body)
+    async def give_back(self, lease: Lease) -> None:
+        self.back.append(lease.body)
 
     def _fail(self, method: str) -> None:
         if self.faults and self.faults[0] == method:
@@ -54,7 +53,7 @@ class ScriptedHome:
 
 
 def run(
-    home: ScriptedHome,
+    home: ScriptedLeases,
     test: Callable[[Deliveries], Coroutine[Any, Any, None]],
     deliver: Callable[[bytes, Queue], Coroutine[Any, Any, None]],
     most: int = 10,
@@ -74,7 +73,7 @@ async def accept(_: bytes, __: Queue) -> None:
 
 
 def test_what_was_delivered_ends_and_what_could_not_be_handled_comes_again():
-    home = ScriptedHome(b"good", b"bad", b"good too")
+    home = ScriptedLeases(b"good", b"bad", b"good too")
 
     async def deliver(body: bytes, queue: Queue) -> None:
         assert queue is Queue.DELIVERIES
@@ -91,7 +90,7 @@ def test_what_was_delivered_ends_and_what_could_not_be_handled_comes_again():
 
 
 def test_no_more_are_taken_than_there_is_room_for():
-    home = ScriptedHome(*(b"%d" % number for number in range(5)))
+    home = ScriptedLeases(*(b"%d" % number for number in range(5)))
     may_end = asyncio.Event()
 
     async def deliver(body: bytes, _: Queue) -> None:
@@ -113,7 +112,7 @@ def test_no_more_are_taken_than_there_is_room_for():
 @pytest.mark.parametrize("fault", ["claim", "end"])
 def test_a_home_that_fails_for_a_while_stops_nothing(monkeypatch, fault):
     monkeypatch.setattr("server.deliveries._AGAIN_SECONDS", 0.0)
-    home = ScriptedHome(b"1", b"2")
+    home = ScriptedLeases(b"1", b"2")
     home.faults = deque([fault])
 
     async def test(deliveries: Deliveries) -> None:
@@ -126,7 +125,7 @@ def test_a_home_that_fails_for_a_while_stops_nothing(monkeypatch, fault):
 
 
 def test_what_is_not_finished_in_time_is_neither_ended_nor_given_back():
-    home = ScriptedHome(b"1", b"2")
+    home = ScriptedLeases(b"1", b"2")
 
     async def deliver(body: bytes, _: Queue) -> None:
         if body == b"1":

@@ -8,11 +8,9 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
 
-from pushgrid.testing.memory import FakeClock, Seconds
-from server.own_work import OwnWork, settling, timers_of
+from server.own_work import OwnWork, timers_of
 from shared.app import BackgroundWork
 from shared.engine.timers.timer_runs import JobsFailed
-from shared.watched_clock import WatchedClock
 
 _AT_ONCE = timedelta()
 
@@ -61,21 +59,6 @@ def test_work_goes_on_until_it_is_done_and_timers_while_elected():
         assert len(runs) == count
 
     asyncio.run(test())
-
-
-def test_a_clock_that_has_jumped_is_settled_again():
-    monotonic, wall = Seconds(), FakeClock()
-    clock = WatchedClock(wall.now, monotonic)
-    work = settling(clock)
-    wall.jump(timedelta(hours=1))
-    clock.now()
-    assert work.call() is False
-    assert not clock.is_settled
-    for by in (timedelta(minutes=9), timedelta(minutes=2)):
-        monotonic.seconds += by.total_seconds()
-        wall.advance(by)
-        work.call()
-    assert clock.is_settled
 
 
 class _Timer:

@@ -1,0 +1,68 @@
+"""The home in a folder of this machine: SQLite, whose lock leases everything to one process."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from pathlib import Path
+
+import apsw
+
+from shared.adapters.sql.store import SqlStore
+from shared.engine.ports import Leases, Threads
+from shared.settings import Settings
+from shared.subscriptions.subscription import SubscriptionKey
+from shared.watched_clock import WatchedClock
+
+#: The version of the library that is linked.
+SQLITE = apsw.sqlite_lib_version()
+
+
+class SqliteHome:
+    """Implements `Home` with a `SqlStore` in *folder*."""
+
+    is_elected = True  # the folder has one server
+    store: SqlStore
+
+    def __init__(
+        self, folder: Path, settings: Settings, clock: WatchedClock, threads: Threads
+    ) -> None:
+        self._make = partial(
+            SqlStore,
+            folder,
+            clock=clock,
+            threads=threads,
+            blob_url=settings.public_url or "",
+            told=clock.storage_answered,
+        )
+        self._died = asyncio.Event()
+
+    @property
+    def leases(self) -> Leases:
+        return self.store.leases
+
+    @property
+    def fault(self) -> str | None:
+        return self.store.fault or None
+
+    async def open(self) -> None:
+        loop = asyncio.get_running_loop()
+
+        def died(_: str) -> None:
+            loop.call_soon_threadsafe(self._died.set)
+
+        self.store = await asyncio.to_thread(self._make, died=died)
+
+    def has_waiting(self, key: SubscriptionKey) -> bool:
+        queues = self.store.queues
+        return key.folded in queues.waiting() or key.folded in queues.waiting(given_up=True)
+
+    async def broken(self) -> str:
+        await self._died.wait()
+        return self.store.database.dead
+
+    async def close(self) -> None:
+        try:
+            await self.store.leases.close()
+        finally:
+            await asyncio.to_thread(self.store.close)
