@@ -110,7 +110,7 @@ def serve_command(make_home: HomeFactory, sqlite: str) -> click.Command:
         unsafe_folder: bool,
     ) -> int:
         """
-        Serve a deployment from this machine, with everything in one folder.
+        Serve a deployment from a folder of this machine.
 
         It prints "ready URL" when it serves, and logs on standard error. SIGHUP reads the
         certificate and the file again. SIGTERM or Ctrl-C ends it in order, a second one at once.
