@@ -24,8 +24,8 @@ class KeptFile:
     """
     Creates and updates what the file at *path* names, and logs what it no longer names.
 
-    With *prune* that is deleted where no events wait. What an endpoint, or
-    the deployment, refuses is logged and tried again, after 10 s at first and 10 minutes at most.
+    With *prune* that is deleted once no events wait. What an endpoint, or the deployment, refuses
+    is logged and tried again, after 10 s at first and 10 minutes at most.
     """
 
     def __init__(self, path: Path, *, prune: bool) -> None:
@@ -107,7 +107,7 @@ class KeptFile:
         if not refused:
             changed = sum(each.changes_something for each in done)
             telemetry.info("file.applied", file=self._name, changed=changed)
-        return not refused
+        return not refused and not (self._prune and left)
 
     def _kept(
         self, api: Deployment, unnamed: Sequence[Change], has_waiting: HasWaiting
