@@ -8,12 +8,13 @@ from contextvars import Context
 
 from server.home import DELIVERED
 from shared import telemetry
-from shared.engine.ports import Lease, Leases, Queue
+from shared.engine.ports import Queue
+from shared.engine.ports.leases import Lease, Leases
 from shared.errors import StorageUnavailable
 
 _AGAIN_SECONDS = 1.0  # after the home has failed
 
-Deliver = Callable[[bytes, Queue], Awaitable[None]]
+Deliver = Callable[[Lease], Awaitable[None]]
 
 
 class Deliveries:
@@ -79,7 +80,7 @@ class Deliveries:
 
     async def _handle(self, lease: Lease) -> None:
         try:
-            await self._deliver(lease.body, lease.queue)
+            await self._deliver(lease)
         except Exception as error:  # noqa: BLE001 - one message's trouble ends no other
             fault = f"{type(error).__name__}: {error}"
             telemetry.error("message.failed", queue=lease.queue, detail=fault)

@@ -11,7 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from shared.engine.ports import Leases, Queue, Store, Threads
+from shared.engine.ports import Metrics, Queue, Store, Threads
+from shared.engine.ports.leases import Lease, Leases
+from shared.engine.ports.settling import Settling
 from shared.settings import Settings
 from shared.subscriptions.subscription import SubscriptionKey
 from shared.watched_clock import WatchedClock
@@ -30,6 +32,9 @@ class Home(Protocol):
     @property
     def leases(self) -> Leases:
         """What hands over messages; used after `open` has returned."""
+
+    def settling(self, lease: Lease, metrics: Metrics) -> Settling | None:
+        """Return what settles a message in hand; ``None``: it is settled by puts, and ended."""
 
     @property
     def is_elected(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -17,8 +17,8 @@ from shared.adapters.threads import SystemThreads
 from shared.app import App
 from shared.arm import arm_json
 from shared.clock import SystemClock
-from shared.engine.delivering.deliver import Deliver
 from shared.engine.operations.console_files import ConsoleFiles
+from shared.engine.ports.leases import Lease
 from shared.errors import TooLarge
 from shared.events import publish_http
 from shared.http import HttpAnswer, HttpRequest
@@ -102,8 +102,14 @@ class ServedApp:
         )
 
     @once
-    def deliver(self) -> Deliver:
-        return self.app.deliver
+    def deliver(self) -> Callable[[Lease], Awaitable[None]]:
+        """What delivers a message in hand, which the home settles."""
+        deliver, metrics = self.app.deliver, self.app.metrics
+
+        async def run(lease: Lease) -> None:
+            await deliver.run(lease.body, lease.queue, self.home.settling(lease, metrics))
+
+        return run
 
     @once
     def console_files(self) -> ConsoleFiles:

@@ -9,7 +9,9 @@ from pathlib import Path
 import apsw
 
 from shared.adapters.sql.store import SqlStore
-from shared.engine.ports import Leases, Threads
+from shared.engine.ports import Metrics, Threads
+from shared.engine.ports.leases import Lease, Leases
+from shared.engine.ports.settling import Settling
 from shared.settings import Settings
 from shared.subscriptions.subscription import SubscriptionKey
 from shared.watched_clock import WatchedClock
@@ -40,6 +42,9 @@ class SqliteHome:
     @property
     def leases(self) -> Leases:
         return self.store.leases
+
+    def settling(self, lease: Lease, metrics: Metrics) -> Settling:
+        return self.store.settling(lease, metrics)
 
     @property
     def fault(self) -> str | None:

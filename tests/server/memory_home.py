@@ -15,7 +15,8 @@ from server.home import DELIVERED
 from shared.clock import Clock
 from shared.delivery.messages.message import OtherVersion, ReplayStep
 from shared.delivery.messages.message_reader import decode
-from shared.engine.ports import Lease, Queue, Receipt, Received, Threads
+from shared.engine.ports import Metrics, Queue, Receipt, Received, Threads
+from shared.engine.ports.leases import Lease
 from shared.errors import InvalidSettings, StorageUnavailable
 from shared.settings import Settings
 from shared.subscriptions.subscription import SubscriptionKey
@@ -136,6 +137,9 @@ class MemoryHome:
             loop.call_soon_threadsafe(self.leases.changed[queue].set)
 
         self.queues.changed = tell
+
+    def settling(self, lease: Lease, metrics: Metrics) -> None:
+        del lease, metrics
 
     def has_waiting(self, key: SubscriptionKey) -> bool:
         return any(

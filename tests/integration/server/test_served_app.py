@@ -15,11 +15,15 @@ from cli.deployment import Deployment, subscription_path
 from cli.serving.beside import pause_all
 from cli.serving.in_process import deployment_of
 from server.environment import CLIENT_ADDRESS, read_server_settings
+from server.home import HomeFactory
 from server.http.asgi import AsgiApp
 from server.http.reading import RequestReader
 from server.served_app import ServedApp, new_clock
+from server.sqlite_home import SqliteHome
 from shared.adapters.threads import SystemThreads
+from shared.engine.ports import Queue
 from shared.subscriptions.subscription import SubscriptionKey
+from tests.builders import a_topic, an_event
 from tests.server.memory_home import MemoryHome
 
 URL = "http://127.0.0.1:7071"
@@ -29,19 +33,25 @@ _SETTINGS = {
     "PUSHGRID_ALLOW_HTTP": "true",
 }
 LIMIT = 2_000_000
+KEY = SubscriptionKey("orders", "crm")
 
 
-def on_app(test: Callable[[ServedApp], Any]) -> Any:
+def on_app(
+    test: Callable[[ServedApp], Any], make_home: HomeFactory = MemoryHome, folder: Path = Path()
+) -> Any:
     """Run *test* on a thread beside the loop of an app on a new home."""
 
     async def go() -> Any:
         threads, clock = SystemThreads(), new_clock()
         threads.attach()
         settings = read_server_settings(_SETTINGS)
-        home = MemoryHome(Path(), settings, clock, threads)
+        home = make_home(folder, settings, clock, threads)
         await home.open()
         app = ServedApp(settings, home, clock, threads)
-        return await asyncio.to_thread(test, app)
+        try:
+            return await asyncio.to_thread(test, app)
+        finally:
+            await home.close()
 
     return asyncio.run(go())
 
@@ -72,11 +82,30 @@ def test_a_hold_pauses_every_subscription_and_leaves_a_pause_as_it_is():
     on_app(test)
 
 
+def test_sqlite_ends_a_message_with_what_follows(tmp_path: Path):
+    """In the transaction that stores the retry: nobody has to end the message after that."""
+
+    def test(app: ServedApp) -> tuple[bool, int]:
+        subscribe(deployment_of(app, URL), "orders", "crm")
+        return app.threads.on_loop(deliver(app))
+
+    async def deliver(app: ServedApp) -> tuple[bool, int]:
+        assert isinstance(app.home, SqliteHome)
+        leases, queues = app.home.store.leases, app.home.store.queues
+        await app.app.publish.accept(a_topic(), [an_event()], "publish-1")
+        (lease,) = await leases.claim(Queue.DELIVERIES, 10)
+        await app.deliver(lease)  # to port 9, where nobody listens
+        waiting = await asyncio.to_thread(queues.waiting)
+        return leases.has(lease), waiting[KEY].events
+
+    assert on_app(test, SqliteHome, tmp_path / "data") == (False, 1)
+
+
 def test_the_home_tells_whether_events_wait():
     """The tests' own home, as the server asks it before it deletes."""
 
     def test(app: ServedApp) -> tuple[bool, bool]:
-        api, key = deployment_of(app, URL), SubscriptionKey("orders", "crm")
+        api, key = deployment_of(app, URL), KEY
         subscribe(api, "orders", "crm")
         before = app.home.has_waiting(key)
         sent = ask(app, "POST", "/topics/orders/api/events", EVENT, key_of(api))

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from server.deliveries import Deliveries
-from shared.engine.ports import Lease, Queue
+from shared.engine.ports import Queue
+from shared.engine.ports.leases import Lease
 from shared.errors import MalformedMessage, StorageUnavailable
 
 
@@ -55,7 +56,7 @@ class ScriptedLeases:
 def run(
     home: ScriptedLeases,
     test: Callable[[Deliveries], Coroutine[Any, Any, None]],
-    deliver: Callable[[bytes, Queue], Coroutine[Any, Any, None]],
+    deliver: Callable[[Lease], Coroutine[Any, Any, None]],
     most: int = 10,
 ) -> None:
     async def go() -> None:
@@ -68,16 +69,16 @@ def run(
     asyncio.run(go())
 
 
-async def accept(_: bytes, __: Queue) -> None:
+async def accept(_: Lease) -> None:
     await asyncio.sleep(0)
 
 
 def test_what_was_delivered_ends_and_what_could_not_be_handled_comes_again():
     home = ScriptedLeases(b"good", b"bad", b"good too")
 
-    async def deliver(body: bytes, queue: Queue) -> None:
-        assert queue is Queue.DELIVERIES
-        if body == b"bad":
+    async def deliver(lease: Lease) -> None:
+        assert lease.queue is Queue.DELIVERIES
+        if lease.body == b"bad":
             raise MalformedMessage
 
     async def test(deliveries: Deliveries) -> None:
@@ -93,8 +94,8 @@ def test_no_more_are_taken_than_there_is_room_for():
     home = ScriptedLeases(*(b"%d" % number for number in range(5)))
     may_end = asyncio.Event()
 
-    async def deliver(body: bytes, _: Queue) -> None:
-        if body == b"0":
+    async def deliver(lease: Lease) -> None:
+        if lease.body == b"0":
             await may_end.wait()
 
     async def test(deliveries: Deliveries) -> None:
@@ -127,8 +128,8 @@ def test_a_home_that_fails_for_a_while_stops_nothing(monkeypatch, fault):
 def test_what_is_not_finished_in_time_is_neither_ended_nor_given_back():
     home = ScriptedLeases(b"1", b"2")
 
-    async def deliver(body: bytes, _: Queue) -> None:
-        if body == b"1":
+    async def deliver(lease: Lease) -> None:
+        if lease.body == b"1":
             await asyncio.Event().wait()
 
     async def test(deliveries: Deliveries) -> None:
