@@ -194,7 +194,7 @@ class App:
         self._threads = threads
         self._chance = chance
         self._tasks = Tasks()
-        # Hears the end of each delivery; it is set before anything is delivered.
+        # Hears the end of each delivery, from when it is set.
         self.ended: Callable[[Ended], object] = _hear_nothing
         self._at_stop: list[Callable[[], object]] = []
         self._at_end: list[Callable[[], Awaitable[object]]] = []
@@ -312,7 +312,7 @@ class App:
     def ends(self) -> Ends:
         from shared.engine.keeping.drops_and_holds import Ends
 
-        return Ends(metrics=self.metrics, sink=self.ended)
+        return Ends(metrics=self.metrics, sink=self._hear)
 
     @once
     def poison_records(self) -> PoisonRecords:
@@ -763,6 +763,9 @@ class App:
 
     def _record(self, note: ClockNote, key: SubscriptionKey | None = None) -> None:
         self.clock_records.record(note, key)
+
+    def _hear(self, ended: Ended) -> None:
+        self.ended(ended)  # as it is set by then
 
     def _commits(self, report: PublishReport) -> Commits:
         from shared.engine.publishing.commit import Commit

@@ -151,7 +151,7 @@ class AttemptRecorder:
     def heard(self, ended: Ended) -> None:
         """Hear of an end; of a drop nothing is left: it is counted and logged."""
         if ended.state is EndState.DEAD_LETTERED:
-            self.ends.sink(ended)
+            self.ends.hear(ended)
             return
         key, delivery = ended.key, ended.delivery
         cause = delivery.last.cause if delivery.last else None

@@ -60,15 +60,17 @@ class Commons:
     def _turn(self) -> None:
         """Pump those that were woken, by turns, and then those that wait for the budget."""
         begun = 0
-        while self._woken and begun < BEGUN_A_TURN:
-            endpoint = next(iter(self._woken))
-            del self._woken[endpoint]
-            begun += self._pump(endpoint)
-        for endpoint in self.budget.in_turn():
-            self._pump(endpoint)
-        self._is_due = False
-        if self._woken:
-            self.wake(next(iter(self._woken)))
+        try:
+            while self._woken and begun < BEGUN_A_TURN:
+                endpoint = next(iter(self._woken))
+                del self._woken[endpoint]
+                begun += self._pump(endpoint)
+            for endpoint in self.budget.in_turn():
+                self._pump(endpoint)
+        finally:  # Whatever raises, even the log: the others have their turn.
+            self._is_due = False
+            if self._woken:
+                self.wake(next(iter(self._woken)))
 
     def _pump(self, endpoint: Pushing) -> int:
         """Pump one; an internal error harms no other."""

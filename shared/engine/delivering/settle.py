@@ -93,13 +93,16 @@ class Settler:
             StorageUnavailable: the message must not be deleted.
         """
         self.flush_at = None
-        if not (settlements := self._settlements(self.clock.now())):
-            return
-        found = await self.settling.settle([*settlements.values()], self.message.others.repeat_for)
-        for part, settlement, settled in zip(settlements, settlements.values(), found, strict=True):
-            self._settled(part, settlement, settled)
-            self.recorder.history.add(part.rows)
-            part.rows = []
+        if settlements := self._settlements(self.clock.now()):
+            found = await self.settling.settle(
+                [*settlements.values()], self.message.others.repeat_for
+            )
+            for settled, (part, settlement) in zip(found, settlements.items(), strict=True):
+                self._settled(part, settlement, settled)
+        for part in self._parts:  # Also of one that failed: its attempts were made.
+            if part.rows:
+                self.recorder.history.add(part.rows)
+                part.rows = []
 
     async def settle(
         self, settlements: Sequence[Settlement], repeat_for: timedelta | None = None

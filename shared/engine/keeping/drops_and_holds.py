@@ -23,7 +23,8 @@ class Ends:
     """
     Hears of each end, once what follows is stored.
 
-    Drops are counted and logged, with the first few events; *sink* gets every end.
+    Drops are counted and logged, with the first few events; *sink* gets every end, and again what
+    ends again because its message is repeated. A success that comes late may still annul an end.
     """
 
     metrics: Metrics
@@ -43,7 +44,14 @@ class Ends:
             **fields,
         )
         for each in ends:
-            self.sink(each)
+            self.hear(each)
+
+    def hear(self, ended: Ended) -> None:
+        """Hand an end to the sink, whose faults are its own: what ended is stored."""
+        try:
+            self.sink(ended)
+        except Exception as error:  # noqa: BLE001 - nothing depends on it
+            telemetry.error("end.unheard", **ended.key._asdict(), detail=repr(error))
 
 
 def hold_began(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -44,17 +44,19 @@ class PutSettling:
 
     async def settle(self, parts: Sequence[Settlement], repeat_for: timedelta) -> list[Settled]:
         async with self._changes:
+            # What succeeds while the rest is being stored is stored as well, and taken back.
+            left_out = set(self._delivered)
             together: defaultdict[object, list[FollowUp]] = defaultdict(list)
             for follow_up in (each for part in parts for each in part.follow_ups):
                 is_dead = follow_up.part.dead_letter is not None
                 alike = follow_up.part.due, follow_up.is_held
                 together[id(follow_up) if is_dead else alike].append(follow_up)
-            await all_stored(self._store(each, repeat_for) for each in together.values())
+            await all_stored(self._store(each, left_out, repeat_for) for each in together.values())
             for each in (end for part in parts for end in part.ends):
                 key = each.key, each.delivery.key
-                if each.state is EndState.DROPPED and key not in self._delivered:
-                    self._dropped.add(key)
-            return [self._settled(each) for each in parts]
+                if each.state is EndState.DROPPED:
+                    (left_out if key in self._delivered else self._dropped).add(key)
+            return [_settled(each, left_out) for each in parts]
 
     def comes_again(self, keys: Iterable[SubscriptionKey]) -> None:
         self._coming_again.update(keys)
@@ -71,17 +73,11 @@ class PutSettling:
             taken = [await self._shrink(place, keys) for place in range(len(self._messages))]
             return all(taken) and keys.isdisjoint(self._dropped) and key not in self._coming_again
 
-    def _settled(self, settlement: Settlement) -> Settled:
-        if not self._delivered:
-            return Settled()
-        again = (each for follow_up in settlement.follow_ups for each in follow_up.part.deliveries)
-        found = {each.key for each in (*again, *(end.delivery for end in settlement.ends))}
-        key = settlement.part.key
-        return Settled(delivered={each for each in found if (key, each) in self._delivered})
-
-    async def _store(self, together: Sequence[FollowUp], repeat_for: timedelta) -> None:
-        """Put what is due together, but what was delivered meanwhile."""
-        left = _filtered((each.part for each in together), lambda key: key not in self._delivered)
+    async def _store(
+        self, together: Sequence[FollowUp], left_out: Collection[_Key], repeat_for: timedelta
+    ) -> None:
+        """Put what is due together, but what is *left_out*."""
+        left = _filtered((each.part for each in together), lambda key: key not in left_out)
         if not left:
             return
         _, is_held, blob_due_at = together[0]
@@ -114,6 +110,15 @@ class PutSettling:
         """Count the events of a message that is, or is not any more, among the dead letters."""
         for part in queued.parts if queued.queue is Queue.DEADLETTERS else ():
             self.metrics.count(Metric.AWAITING_BLOB, *part.key, by=sign * len(part.deliveries))
+
+
+def _settled(settlement: Settlement, left_out: Collection[_Key]) -> Settled:
+    if not left_out:
+        return Settled()
+    again = (each for follow_up in settlement.follow_ups for each in follow_up.part.deliveries)
+    found = {each.key for each in (*again, *(end.delivery for end in settlement.ends))}
+    key = settlement.part.key
+    return Settled(delivered={each for each in found if (key, each) in left_out})
 
 
 def _filtered(parts: Iterable[MessagePart], chosen: Callable[[_Key], bool]) -> list[MessagePart]:

@@ -40,6 +40,7 @@ from tests.builders import (
     an_attempt,
     text,
 )
+from tests.functional.delivering.failing import break_pushes, fan_out, is_of, subscribe, url
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
 
 T = TypeVar("T")
@@ -368,3 +369,22 @@ def test_rows_beyond_the_bound_are_lost_with_a_line(app: Deployment, logged: Log
     assert log.writes == [100, MOST_UNWRITTEN - 100, 1]
     (line,) = logged("attempts.lost")
     assert (line["count"], line["detail"]) == (2, "10000 rows wait to be written")
+
+
+@pytest.mark.parametrize("status", [200, 503])
+def test_attempts_of_a_part_that_fails_are_kept(app: Deployment, status: int) -> None:
+    """An internal error with one event repeats them all; the attempts were made."""
+    app.keep_attempts(AttemptLogging.ALL)
+    subscribe(app, "crm", "other")
+    app.pusher.script(url("crm"), answered(status))
+    held = app.hold('"e-1"')
+    break_pushes(
+        app, ValueError("internal"), lambda each: is_of("crm")(each) and each.batch[0].position == 1
+    )
+
+    app.begin(fan_out("crm", "other", events=2))
+    held.let_go()
+    app.loop.advance(2 * SECOND)
+
+    kept = sorted((each.subscription, each.event_id) for each in app.attempts.records)
+    assert kept == [("crm", "e-0"), ("other", "e-0"), ("other", "e-1")]

@@ -28,6 +28,7 @@ from shared.engine.ports import Queue
 from shared.engine.ports.settling import Settlement
 from shared.subscriptions.destination import WebHook
 from shared.subscriptions.subscription import Batching
+from shared.telemetry import LogLine, lines_to
 from tests.builders import MESSAGE_SIZE, URL, a_delivery, a_message, a_topic
 from tests.functional.delivering.failing import break_pushes, requests, subscribe
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged, is_idle, known
@@ -617,3 +618,28 @@ def test_events_wait_for_memory_in_the_order_of_their_messages() -> None:
             await asyncio.sleep(0)
 
     asyncio.run(main())
+
+
+def test_a_fault_of_the_log_stops_no_turn(app: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even what logs that an endpoint failed may raise, as on a full disk."""
+    subscribe(app, "one", "other")
+    health = type(endpoint_of(app, "one").health)
+    availability, faults = health.availability, [ValueError()]
+
+    def fail_once(self: SharedHealth, *args: Any) -> Availability:
+        if faults:
+            raise faults.pop()
+        return availability(self, *args)
+
+    def full_disk(line: LogLine) -> None:
+        if line.event == "endpoint.failed":
+            raise OSError
+
+    monkeypatch.setattr(health, "availability", fail_once)
+    monkeypatch.setattr(app.loop, "default_exception_handler", lambda _: None)
+    with lines_to(full_disk):
+        tasks = [app.begin(a_part(0, name=name)) for name in ("one", "other")]
+        app.loop.advance(SECOND)
+
+    assert [each.done() for each in tasks] == [True, True]
+    assert len(requests(app)) == 2

@@ -12,13 +12,19 @@ import pytest
 
 from pushgrid.testing.memory import START, answered
 from shared.delivery.delivery import Delivery
+from shared.delivery.gate import NotNow
 from shared.delivery.messages.message import MessagePart
 from shared.delivery.policy import EndReason, EndState
+from shared.engine.delivering.in_hand import MessageInHand, MessagesInHand, Part
 from shared.engine.ports import Queue
 from shared.engine.ports.settling import Answer, Ended, Settled, Settlement
 from shared.errors import StorageUnavailable
-from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
-from tests.builders import CRM, DEAD, ORIGIN, PARKED, a_delivery, a_message, encode
+from shared.subscriptions.subscription import (
+    DeadLetterDestination,
+    EventSubscription,
+    SubscriptionKey,
+)
+from tests.builders import CRM, DEAD, ORIGIN, PARKED, a_delivery, a_message, a_subscription, encode
 from tests.functional.delivering.failing import (
     ONE_ATTEMPT,
     TIMEOUT,
@@ -258,3 +264,136 @@ def test_a_dead_letter_without_a_container_is_heard_as_well(app: Deployment) -> 
         (EndReason.PAYLOAD_TOO_LARGE, EndState.DEAD_LETTERED),
         (EndReason.CONTAINER_NOT_FOUND, EndState.DROPPED),
     ]
+
+
+def test_a_success_while_its_end_is_being_stored_leaves_what_can_t_be_taken_back(
+    app: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The dead letter is stored, so its end is heard."""
+    app.subscribe(retry_policy=ONE_ATTEMPT, dead_letter=DEAD)
+    app.pusher.script(app.directory.known[CRM.folded].endpoint_url, TIMEOUT)
+    ends, answered_late = hear(app), asyncio.Event()
+    sender = type(app.deliver.requeue.sender)
+    put_all = sender.put_all
+
+    async def put_slowly(*args: Any, **options: Any) -> Any:
+        found = await put_all(*args, **options)
+        await answered_late.wait()
+        return found
+
+    async def fail(*_: object) -> None:
+        raise StorageUnavailable
+
+    monkeypatch.setattr(sender, "put_all", put_slowly)
+    monkeypatch.setattr(sender, "take_back", fail)
+    task = app.begin(a_message())
+    app.loop.advance(2 * SECOND)
+    answer_late(app)
+    app.loop.call_soon(answered_late.set)
+    app.loop.settle()
+
+    assert task.exception() is None
+    assert groups(app, Queue.DEADLETTERS) == [[0]]
+    assert [each.state for each in ends] == [EndState.DEAD_LETTERED]
+
+
+@pytest.mark.parametrize("dead_letter", [DEAD, None], ids=["dead-lettered", "dropped"])
+def test_a_sink_that_raises_repeats_nothing(
+    app: Deployment, logged: Logged, dead_letter: DeadLetterDestination | None
+) -> None:
+    subscription = app.subscribe(dead_letter=dead_letter)
+    app.pusher.script(subscription.endpoint_url, answered(413))
+    heard: list[Ended] = []
+
+    def sink(ended: Ended) -> None:
+        heard.append(ended)
+        raise ValueError("a sink's fault")
+
+    app.ended = sink
+    task = app.begin(a_message([a_delivery(0), a_delivery(1)]))
+    app.loop.advance(2 * SECOND)
+
+    assert task.exception() is None
+    assert [each.delivery.position for each in heard] == [0, 1]
+    assert len(logged("end.unheard")) == 2
+
+
+def test_a_sink_hears_from_when_it_is_set(app: Deployment) -> None:
+    subscription = app.subscribe()
+    app.pusher.script(subscription.endpoint_url, answered(413))
+    app.run(a_message())
+    ends = hear(app)
+
+    app.run(a_message([a_delivery(1)]))
+
+    assert [each.delivery.position for each in ends] == [1]
+
+
+def test_a_part_with_something_open_is_not_whole(app: Deployment) -> None:
+    subscription = app.subscribe()
+    app.pusher.script(subscription.endpoint_url, answered(503))
+    held, settling = app.hold('"e-1"'), Settling()
+
+    deliver(app, encode(a_message([a_delivery(0), a_delivery(1)]))[0], settling)
+    app.loop.advance(2 * SECOND)
+    held.let_go()
+    app.loop.advance(2 * SECOND)
+
+    assert [each.is_whole for call in settling.calls for each in call] == [False, True]
+
+
+def test_a_part_has_ended_when_its_last_result_was_taken(app: Deployment) -> None:
+    """Not when it was reported: what follows is not decided then."""
+    app.subscribe()
+    message = MessageInHand(others=MessagesInHand(most=2), since=0, jitter=0)
+    part = app.deliver.judge.from_cache(a_message())
+    assert isinstance(part, Part)
+    part.begin(message)
+
+    part.report(part.to_push, NotNow(START, "not now"))
+    assert not message.has_ended(part)
+
+    app.loop.run(message.results(None))
+    assert message.has_ended(part)
+
+
+def test_an_end_is_confirmed_anew_after_a_second(app: Deployment) -> None:
+    """What has changed by then gets its retry, whatever was confirmed for others of its part."""
+    app.subscribe(retry_policy=ONE_ATTEMPT)
+    app.pusher.script(app.directory.known[CRM.folded].endpoint_url, answered(503))
+    held, ends = app.hold('"e-1"'), hear(app)
+    app.begin(a_message([a_delivery(0), a_delivery(1)]))
+    app.loop.advance(2 * SECOND)
+    app.directory.change(a_subscription())
+
+    held.let_go()
+    app.loop.advance(2 * SECOND)
+
+    assert [each.delivery.position for each in ends] == [0]
+    assert groups(app) == [[1]]
+
+
+def test_nothing_more_is_pushed_of_what_is_another_process_s(app: Deployment) -> None:
+    app.limit_pushes(1)
+    subscription = app.subscribe()
+    app.pusher.takes = 2 * SECOND
+    app.pusher.script(subscription.endpoint_url, answered(503), answered(200))
+    settling = Settling({"crm": Answer.NOT_OURS})
+
+    task = deliver(app, encode(a_message([a_delivery(n) for n in range(4)]))[0], settling)
+    app.loop.advance(MINUTE / 2)
+
+    assert task.exception() is None
+    assert len(app.pusher.sent) < 4
+    assert app.leftovers() == []
+
+
+def test_the_drop_of_another_process_s_part_is_not_heard(app: Deployment) -> None:
+    """Also of one that needs no judging: its subscription is deleted."""
+    deleted(app)
+    ends = hear(app)
+
+    task = deliver(app, encode(a_message())[0], Settling({"crm": Answer.NOT_OURS}))
+
+    assert task.exception() is None
+    assert ends == []
