@@ -194,7 +194,7 @@ class App:
         self._threads = threads
         self._chance = chance
         self._tasks = Tasks()
-        # Hears the end of each delivery, from when it is set.
+        # Hears the end of each delivery, from when it is set, on any thread.
         self.ended: Callable[[Ended], object] = _hear_nothing
         self._at_stop: list[Callable[[], object]] = []
         self._at_end: list[Callable[[], Awaitable[object]]] = []
@@ -319,7 +319,10 @@ class App:
         from shared.engine.keeping.poison_records import PoisonRecords
 
         return PoisonRecords(
-            store=self.store.dead_letters, clock=self._clock, new_id=self._chance.secret_id
+            store=self.store.dead_letters,
+            clock=self._clock,
+            new_id=self._chance.secret_id,
+            hear=self.ends.hear,
         )
 
     @once

@@ -32,13 +32,14 @@ class EndState(StrEnum):
     DELIVERED = "delivered"
     DEAD_LETTERED = "deadLettered"
     DROPPED = "dropped"
+    RECORDED = "recorded"  # with the message that had it, in the container ``poison``
 
 
 class EndReason(StrEnum):
     """
     Why a delivery ended without success: ``deadLetterReason``, or the reason of a drop.
 
-    Source: contract §4.3; the last ones are ours, and only ever reasons of a drop.
+    Source: contract §4.3; the last ones are ours, and only ever reasons of a drop or record.
     """
 
     MAX_ATTEMPTS = "MaxDeliveryAttemptsExceeded"
@@ -55,6 +56,7 @@ class EndReason(StrEnum):
     PAYLOAD_MISSING = "PayloadMissing"
     CONTAINER_NOT_FOUND = "DeadLetterContainerNotFound"
     DESTINATION_UNAVAILABLE = "DeadLetterDestinationUnavailable"
+    POISON = "Poison"  # of a record
 
 
 _FINAL = {

@@ -64,7 +64,9 @@ class Deliver:
         Push what is due of a message from *queue*; or do a replay's step.
 
         *settling* is that of a store which has given the message and ends it; without it, the
-        message may be deleted once this returns: what follows is stored then.
+        message may be deleted once this returns: what follows is stored then. What has no
+        deliveries (a replay's step, a message of another version) is not settled: whoever gave it
+        ends it once this returns.
 
         Raises:
             MalformedMessage, StorageUnavailable: among others; the host repeats the message.

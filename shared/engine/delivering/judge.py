@@ -148,8 +148,8 @@ class PartJudge:
             (kept if is_young else old).append(each)
         if old:
             body = encode_remaining(replace(part, deliveries=tuple(old)))
-            events = [each.text for each in with_texts(old, self.payloads)]
-            self.records.write(Queue.RETRIES, body, "its event subscription can't be read", events)
+            its = [(part.key, each) for each in with_texts(old, self.payloads)]
+            self.records.write(Queue.RETRIES, body, "its event subscription can't be read", its)
         telemetry.warning(
             "delivery.unreadable",
             topic=part.topic,

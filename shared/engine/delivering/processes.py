@@ -67,7 +67,7 @@ class Processes:
             self.name = _FIRST + self.name
 
     def share(self) -> Share | None:
-        """Return the share; ``None``: there is none now, and `tell` says when one may be."""
+        """Return the share; ``None``: there is none now; `tell` says when a read has ended."""
         now = loop_time()
         if not self._is_renewing and now >= self._renew_at:
             self._is_renewing = True

@@ -20,8 +20,8 @@ class Ended(NamedTuple):
     key: SubscriptionKey
     delivery: Delivery
     reason: EndReason
-    state: EndState  # dead-lettered, or dropped
-    # In force when it ended; ``None``: it had none, or ended as a dead letter.
+    state: EndState  # dead-lettered, dropped or recorded
+    # In force when it ended; ``None``: it had none, or ended as a dead letter or a record.
     terms: DeliveryTerms | None = None
 
 

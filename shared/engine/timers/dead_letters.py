@@ -214,7 +214,8 @@ class WriteDeadLetters:
             yield LetterText(dead, event_names(text).about, delivery)
         except (ValueError, TypeError, LookupError, RecursionError) as error:
             reason = f"the dead letter can't be built: {error!r}"
-            self.intake.records.write(Queue.DEADLETTERS, each.received.text, reason, [text])
+            its = [(each.message.key, delivery)]
+            self.intake.records.write(Queue.DEADLETTERS, each.received.text, reason, its)
 
     def _write_batch(
         self,

@@ -172,10 +172,13 @@ class Intake:
             StorageUnavailable: the message becomes visible again later.
         """
         deliveries = [each for part in message.parts for each in part.deliveries]
-        events = [each.text for each in deliveries]
         with suppress(ValueError):  # a damaged blob
-            events = [each.text for each in with_texts(deliveries, self.payloads)]
-        self._quarantine(queue, message.received, reason, events)
+            deliveries = with_texts(deliveries, self.payloads)
+        keys = [part.key for part in message.parts for _ in part.deliveries]
+        self.records.write(
+            queue, message.received.text, reason, [*zip(keys, deliveries, strict=True)]
+        )
+        self.receiver.delete(queue, message.received)
         if queue is Queue.DEADLETTERS:
             self.count_gone(message.message)
 
@@ -197,12 +200,6 @@ class Intake:
             return error
         return None
 
-    def _quarantine(
-        self, queue: Queue, received: Received, reason: str, events: Sequence[str | None] = ()
-    ) -> None:
-        self.records.write(queue, received.text, reason, events)
-        self.receiver.delete(queue, received)
-
     def _read(self, queue: Queue, received: Received) -> tuple[MessagePart, ...]:
         """Return the parts of a message; none if it is left where it is, or was recorded."""
         try:
@@ -220,7 +217,8 @@ class Intake:
                 return ()
             parts = self._deliveries(queue, found)
         except MalformedMessage as error:
-            self._quarantine(queue, received, str(error))
+            self.records.write(queue, received.text, str(error))
+            self.receiver.delete(queue, received)
             return ()
         return self.clock_records.as_read(parts)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
@@ -377,14 +377,14 @@ def test_nothing_more_is_pushed_of_what_is_another_process_s(app: Deployment) ->
     app.limit_pushes(1)
     subscription = app.subscribe()
     app.pusher.takes = 2 * SECOND
-    app.pusher.script(subscription.endpoint_url, answered(503), answered(200))
+    app.pusher.script(subscription.endpoint_url, answered(413), answered(200))
     settling = Settling({"crm": Answer.NOT_OURS})
 
     task = deliver(app, encode(a_message([a_delivery(n) for n in range(4)]))[0], settling)
     app.loop.advance(MINUTE / 2)
 
     assert task.exception() is None
-    assert len(app.pusher.sent) < 4
+    assert len(app.pusher.sent) == 2
     assert app.leftovers() == []
 
 
@@ -397,3 +397,15 @@ def test_the_drop_of_another_process_s_part_is_not_heard(app: Deployment) -> Non
 
     assert task.exception() is None
     assert ends == []
+
+
+def test_what_becomes_a_poison_record_is_heard(app: Deployment) -> None:
+    ends = hear(app)
+    app.put(Queue.RETRIES_POISON, replace(a_message([a_delivery(0), a_delivery(1)]), rounds=3))
+
+    app.return_poison.run(app.in_a_minute())
+
+    assert len(app.dead_letters.poison) == 1
+    found = [(each.key, each.delivery.position, each.reason, each.state) for each in ends]
+    key = SubscriptionKey("orders", "crm")
+    assert found == [(key, n, EndReason.POISON, EndState.RECORDED) for n in (0, 1)]
