@@ -62,7 +62,7 @@ class Endpoint:
     _entered: list[Part] = field(default_factory=list)  # since then
     _ended: deque[tuple[PushRequest, Result | Shortage]] = field(default_factory=deque)
     _wakes_at: float = 0.0  # seconds: when the limit a second allows the next request
-    _is_probing: bool = False
+    is_probing: bool = False  # a probe is being claimed, or under way
     _is_ticking: bool = False
     _is_refreshing: bool = False
 
@@ -92,7 +92,7 @@ class Endpoint:
     @property
     def is_idle(self) -> bool:
         """Whether nothing is in its line or under way."""
-        return not (self.parts or self.under_way or self._is_probing)
+        return not (self.parts or self.under_way or self.is_probing)
 
     def enter(self, part: Part) -> None:
         """Line up the deliveries of a part."""
@@ -190,7 +190,7 @@ class Endpoint:
             found = self.health.availability(self.line.first.terms, now)
         return EndpointState(
             is_stopping=commons.budget.is_stopping,
-            is_probing=self._is_probing,
+            is_probing=self.is_probing,
             under_way=len(self._requests),
             limit=self.limit.value,
             pacing=self.pacing if share else None,
@@ -216,7 +216,7 @@ class Endpoint:
         """Begin the next request, or what claims a probe; maybe there is no connection for it."""
         url = self.subscription.destination.url
         if is_probe:
-            self._is_probing = True
+            self.is_probing = True
             self.commons.tasks.spawn(self._probe(self.line.first.terms))
         elif not self.commons.reserve_connection(url, self.wake):
             self.waits = Wait(Until.CONNECTION)
@@ -268,7 +268,7 @@ class Endpoint:
                 self.health.return_probe()
         except Exception as error:  # noqa: BLE001 - an internal error
             telemetry.error("endpoint.failed", **self.health.key._asdict(), detail=repr(error))
-        self._is_probing = self._is_probing and not request.is_probe
+        self.is_probing = self.is_probing and not request.is_probe
         if isinstance(result, Shortage):
             self.commons.log_shortage(result)
             again_at = self.commons.clock.now() + SHORTAGE_AGAIN_IN * (1 + 2 * request.jitter)
@@ -316,7 +316,7 @@ class Endpoint:
                 if request is None:
                     self.health.return_probe()
         finally:
-            self._is_probing = request is not None
+            self.is_probing = request is not None
         if request:
             request.is_probe = True
             self._begin(request)

@@ -10,7 +10,8 @@ from shared.clock import Clock, timestamp
 from shared.deadletter.paths import blob_path
 from shared.delivery.delivery import Delivery
 from shared.delivery.policy import EndReason, EndState
-from shared.engine.ports import DeadLetterStore, Ended, Queue
+from shared.engine.ports import DeadLetterStore, Queue
+from shared.engine.ports.settling import Ended
 from shared.events.literals import dumps, loads
 from shared.subscriptions.subscription import SubscriptionKey
 

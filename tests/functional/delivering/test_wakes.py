@@ -14,7 +14,8 @@ from shared.engine.delivering.deliver import Deliver
 from shared.engine.delivering.endpoint import Endpoint
 from shared.engine.ports import Queue
 from shared.subscriptions.request_limits import RequestLimits
-from tests.functional.delivering.failing import fan_out, subscribe, url
+from tests.builders import URL, a_delivery, a_message
+from tests.functional.delivering.failing import answer_late, fan_out, subscribe, time_out, url
 from tests.functional.delivering.test_openings import Openings
 from tests.functional.deployment import MINUTE, SECOND, Deployment
 
@@ -42,11 +43,11 @@ def has_wake(endpoint: Endpoint) -> bool:
     until, budget = endpoint.waits.until, endpoint.commons.budget
     return {
         Until.PUSH_ENDS: endpoint.under_way > 0,
-        Until.PROBE_ENDS: True,
-        Until.SHARE_IS_READ: True,
+        Until.PROBE_ENDS: endpoint.is_probing,
+        Until.SHARE_IS_READ: True,  # Maybe none is read now: it is looked at each half second.
         Until.TIME: endpoint.waits.seconds >= asyncio.get_running_loop().time(),
         Until.BUDGET: endpoint in budget.waiting,
-        Until.CONNECTION: True,
+        Until.CONNECTION: True,  # by the pool, see below
     }[until]
 
 
@@ -110,6 +111,23 @@ def test_what_waits_for_a_connection_is_woken(app: Deployment) -> None:
     app.loop.settle()
 
     assert seen[Until.CONNECTION]
+    assert task.done()
+
+
+def test_a_late_success_lets_what_waits_begin_at_once(app: Deployment) -> None:
+    """It gives back the limit that its timeout took."""
+    app.limit_pushes(2)
+    time_out(app)
+    app.pusher.script(URL, answered(200))
+    held = app.hold('"e-1"', '"e-2"')
+    task = app.begin(a_message([a_delivery(1), a_delivery(2)]))
+    one = len(held.held)
+
+    answer_late(app)
+
+    assert (one, len(held.held)) == (1, 2)
+    held.let_go()
+    app.loop.settle()
     assert task.done()
 
 
