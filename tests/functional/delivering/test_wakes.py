@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -12,10 +13,18 @@ from pushgrid.testing.memory import answered
 from shared.delivery.gate import Until
 from shared.engine.delivering.deliver import Deliver
 from shared.engine.delivering.endpoint import Endpoint
-from shared.engine.ports import Queue
+from shared.engine.ports import Queue, Table
 from shared.subscriptions.request_limits import RequestLimits
 from tests.builders import URL, a_delivery, a_message
-from tests.functional.delivering.failing import answer_late, fan_out, subscribe, time_out, url
+from tests.functional.delivering.failing import (
+    answer_late,
+    fail,
+    fan_out,
+    groups,
+    subscribe,
+    time_out,
+    url,
+)
 from tests.functional.delivering.test_openings import Openings
 from tests.functional.deployment import MINUTE, SECOND, Deployment
 
@@ -129,6 +138,24 @@ def test_a_late_success_lets_what_waits_begin_at_once(app: Deployment) -> None:
     held.let_go()
     app.loop.settle()
     assert task.done()
+
+
+def test_what_waits_for_a_probe_is_looked_at_when_another_process_has_it(app: Deployment) -> None:
+    subscription = app.subscribe()
+    fail(app)
+    app.clock.advance(10 * SECOND)
+    health = app.deliver.endpoints.of(subscription).health
+    write, off_loop = health.store.write, health.off_loop
+    row = Table.ENDPOINT_HEALTH, "orders", "crm"
+
+    async def be_too_late(call: Any) -> Any:
+        if call.func == write and (stored := app.resources.get(*row)):
+            app.resources.damage(*row, stored.document)  # written by another, as it was
+        return await off_loop(call)
+
+    health.off_loop = be_too_late
+    assert app.begin(a_message([a_delivery(1)])).done()
+    assert groups(app) == [[1]]
 
 
 def begin(app: Deployment, text: str) -> asyncio.Task[None]:
