@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -30,6 +30,13 @@ class Endpoints:
     off_loop: OffLoop
     metrics: Metrics
     known: OrderedDict[SubscriptionKey, Endpoint] = field(default_factory=OrderedDict)
+    _former: list[Endpoint] = field(default_factory=list)  # before a correction, until idle
+
+    @property
+    def all(self) -> Sequence[Endpoint]:
+        """Those that are known, and those with something left of before a correction."""
+        self._former = [each for each in self._former if not each.is_idle]
+        return [*self.known.values(), *self._former]
 
     def of(self, subscription: EventSubscription) -> Endpoint:
         """Return the endpoint of a subscription; a corrected endpoint starts with no history."""
@@ -37,6 +44,8 @@ class Endpoints:
         endpoint = self.known.get(key)
         if endpoint is None or endpoint.id != id_:
             self._evict()
+            if endpoint:
+                self._former.append(endpoint)
             endpoint = self.known[key] = self._new(subscription)
         self.known.move_to_end(key)
         return endpoint
@@ -57,16 +66,17 @@ class Endpoints:
 
     def leftovers(self) -> Iterator[str]:
         """Yield what is in lines or under way."""
-        for key, endpoint in self.known.items():
+        for endpoint in self.all:
             if not endpoint.is_idle:
                 open_ = sum(part.open for part in endpoint.parts)
-                yield f"line {'/'.join(key)}: deliveries {open_}, pushes {endpoint.under_way}"
+                line = "/".join(endpoint.key)
+                yield f"line {line}: deliveries {open_}, pushes {endpoint.under_way}"
         yield from self.commons.budget.leftovers()
 
     def stop(self) -> None:
         """Let nothing more be pushed: what waits in lines goes back at once."""
         self.commons.budget.stop()
-        for endpoint in self.known.values():
+        for endpoint in self.all:
             endpoint.wake()
 
     def _new(self, subscription: EventSubscription) -> Endpoint:

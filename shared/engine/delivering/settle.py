@@ -271,12 +271,13 @@ class Settler:
         part.is_settled = settlement.is_whole
         if settled.answer is Answer.NOT_OURS:
             telemetry.warning("delivery.not_ours", **part.key._asdict())
+            for each in settlement.follow_ups:
+                part.counts[_kind(each)] -= len(each.part.deliveries)
             self.message.abandon(part)
             return
         for each in settlement.follow_ups:
             late = _count(each.part.deliveries, settled.delivered)
-            kind = "held" if each.is_held else "retried"
-            part.counts["dead_lettered" if each.blob_due_at else kind] -= late
+            part.counts[_kind(each)] -= late
             part.counts["delivered"] += late
         for ended in settlement.ends:
             is_late = ended.delivery.key in settled.delivered
@@ -294,6 +295,13 @@ def _due_alike(
         alike = [(due, what) for due, each, what in waiting if each is is_held]
         for due, together in due_together(alike, now):
             yield due, is_held, together
+
+
+def _kind(follow_up: FollowUp) -> str:
+    """Return as what its deliveries are counted."""
+    if follow_up.blob_due_at:
+        return "dead_lettered"
+    return "held" if follow_up.is_held else "retried"
 
 
 def _count(deliveries: Sequence[Delivery], chosen: Collection[DeliveryKey]) -> int:

@@ -643,3 +643,26 @@ def test_a_fault_of_the_log_stops_no_turn(app: Deployment, monkeypatch: pytest.M
 
     assert [each.done() for each in tasks] == [True, True]
     assert len(requests(app)) == 2
+
+
+def test_what_waits_for_a_former_endpoint_is_left_and_stops(app: Deployment) -> None:
+    """Its subscription was corrected, and the corrected endpoint has a line of its own."""
+    app.limit_pushes(1)
+    subscription = app.subscribe()
+    held = app.hold("e-")
+    task = app.begin(a_part(*range(4)))
+    app.directory.add(replace(subscription, destination=WebHook("https://crm.example/corrected")))
+    endpoint_of(app)
+
+    left = app.leftovers()
+    app.loop.call_soon(app.deliver.endpoints.stop)
+    app.loop.settle()
+    under_way = app.leftovers()
+    held.let_go()
+    app.loop.settle()
+
+    assert any("deliveries 4, pushes 1" in each for each in left)
+    assert any("deliveries 1, pushes 1" in each for each in under_way)
+    assert uncounted(app) == [1, 2, 3]
+    assert task.done()
+    assert app.leftovers() == []

@@ -409,3 +409,14 @@ def test_what_becomes_a_poison_record_is_heard(app: Deployment) -> None:
     found = [(each.key, each.delivery.position, each.reason, each.state) for each in ends]
     key = SubscriptionKey("orders", "crm")
     assert found == [(key, n, EndReason.POISON, EndState.RECORDED) for n in (0, 1)]
+
+
+def test_what_is_another_process_s_is_not_counted_as_stored(
+    app: Deployment, logged: Logged
+) -> None:
+    subscription = app.subscribe()
+    app.pusher.script(subscription.endpoint_url, answered(503))
+
+    deliver(app, encode(a_message())[0], Settling({"crm": Answer.NOT_OURS}))
+
+    assert [line["retried"] for line in logged("delivery.run")] == [0]

@@ -34,7 +34,7 @@ TURNS = 12  # of the loop, in which all is done that needs no time
 def without_a_wake(deliver: Deliver) -> Iterator[str]:
     """Name what waits although nothing would wake it before the next look half a second later."""
     commons = deliver.endpoints.commons
-    for endpoint in deliver.endpoints.known.values():
+    for endpoint in deliver.endpoints.all:
         if endpoint.line and not commons.is_woken(endpoint) and not has_wake(endpoint):
             yield f"{endpoint.key}: {len(endpoint.line)} for {endpoint.waits}"
     for lane in commons.budget.waiting:
@@ -66,7 +66,7 @@ def play(app: Deployment, seconds: int) -> Counter[Until]:
 
     def look() -> None:
         assert list(without_a_wake(app.deliver)) == []
-        for each in app.deliver.endpoints.known.values():
+        for each in app.deliver.endpoints.all:
             if each.line and each.waits:
                 seen[each.waits.until] += 1
 
