@@ -5,7 +5,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 
 from shared.adapters.sql.attempts import MOST_BYTES, SqlAttempts
@@ -78,11 +77,12 @@ class SqlStore:
             database, clock, account, url=blob_url, others=other_accounts
         )
         poison = PoisonRecords(
-            store=self.dead_letters, clock=clock, new_id=lambda: str(uuid.uuid4())
+            store=self.dead_letters,
+            clock=clock,
+            new_id=lambda: str(uuid.uuid4()),
+            hear=lambda _: None,  # It records bodies, and knows of no deliveries in them.
         )
-        self.leases = SqlLeases(
-            database, database.run, clock, off_loop, partial(poison.write, events=())
-        )
+        self.leases = SqlLeases(database, database.run, clock, off_loop, poison.write)
         self._clock = clock
         self._new = NewMessages(database.run, clock)
         self.sender = SqlSender(database, self._new, self.leases)

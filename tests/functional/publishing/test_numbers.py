@@ -14,7 +14,7 @@ from shared.events.topic import FieldMapping, InputSchema
 from shared.subscriptions.advanced_filter import AdvancedFilter, FilterOperator
 from shared.subscriptions.filters import EventFilter
 from shared.subscriptions.subscription import Batching, DeliverySchema, DynamicHeader
-from tests.builders import DEAD, URL, a_topic
+from tests.builders import CRM, DEAD, URL, a_delivery, a_topic
 from tests.functional.deployment import Deployment
 from tests.functional.publish_requests import publish
 
@@ -120,7 +120,7 @@ def test_filters_see_numbers(
 
 
 def test_a_poison_record_shows_them(app: Deployment) -> None:
-    app.intake.records.write(Queue.DELIVERIES, "body", "why", [EVENT_GRID])
+    app.intake.records.write(Queue.DELIVERIES, "body", "why", [(CRM, a_delivery(text=EVENT_GRID))])
 
     (record,) = app.dead_letters.poison.values()
     assert numbers(record.decode()) == [NUMBERS]
