@@ -21,6 +21,7 @@ from shared.delivery.requests.line import Line, requests_for
 from shared.delivery.shares import ALONE
 from shared.engine.delivering.commons import Commons
 from shared.engine.delivering.in_hand import (
+    STORAGE_RETRY_DELAY,
     Attempted,
     Part,
     PushRequest,
@@ -28,7 +29,6 @@ from shared.engine.delivering.in_hand import (
     Shortage,
     by_part,
 )
-from shared.engine.delivering.judge import STORAGE_RETRY_DELAY
 from shared.engine.delivering.shared_health import SharedHealth
 from shared.engine.keeping.event_loop import loop_time
 from shared.errors import StorageUnavailable

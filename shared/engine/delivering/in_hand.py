@@ -21,6 +21,7 @@ from shared.delivery.requests.line import Owned
 from shared.engine.keeping.requeue import REPEATED_FOR
 from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
 
+STORAGE_RETRY_DELAY = timedelta(minutes=1)  # of what waits for storage to be read
 AT_A_TURN = 8  # parts that enter before others of the loop have their turn: a millisecond
 
 

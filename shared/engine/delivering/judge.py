@@ -15,7 +15,7 @@ from shared.delivery.messages.message import MessagePart
 from shared.delivery.messages.message_writer import encode_remaining
 from shared.delivery.messages.publication import wants
 from shared.delivery.policy import End, EndReason, EndState, before_attempt
-from shared.engine.delivering.in_hand import Part
+from shared.engine.delivering.in_hand import STORAGE_RETRY_DELAY, Part
 from shared.engine.keeping.deployment_terms import DeploymentTerms
 from shared.engine.keeping.payload_texts import with_texts
 from shared.engine.keeping.poison_records import PoisonRecords
@@ -26,7 +26,6 @@ from shared.metrics import Metric
 from shared.subscriptions.subscription import UNMATCHED, EventSubscription
 
 EARLY_RECEIPT = timedelta(seconds=2)  # before its due time: what is received earlier is requeued
-STORAGE_RETRY_DELAY = timedelta(minutes=1)
 UNREADABLE_AGAIN_IN = timedelta(minutes=5)  # until a subscription may be readable
 
 
