@@ -66,10 +66,10 @@ BREAKAGES = {
         "lost",
         "shared/engine/keeping/settling.py",
         "            await all_stored("
-        "self._store(each, repeat_for) for each in together.values())\n",
+        "self._store(each, left_out, repeat_for) for each in together.values())\n",
         "            for each in together.values():\n"
         "                asyncio.get_running_loop().call_later(\n"
-        "                    2, asyncio.ensure_future, self._store(each, repeat_for)\n"
+        "                    2, asyncio.ensure_future, self._store(each, left_out, repeat_for)\n"
         "                )\n",
         (Step("kill -9: queue put retries", one_after_the_other(_KILLED)),),
     ),
