@@ -36,7 +36,7 @@ ROUTES = {
     # The links and callbacks by which endpoints are validated.
     "validate": ("GET POST", r"(?P<id>[^/]+)/?"),
 }
-_OF_A_TOPIC = re.compile(r"(?P<topic>[^/]+)/api/events/?", re.IGNORECASE)
+_OF_A_TOPIC = r"(?P<topic>[^/]+)/api/events/?"
 
 
 class Served(Protocol):
@@ -98,7 +98,7 @@ def read_console_files() -> ConsoleFiles:
 
 
 def _publish(served: Served, request: HttpRequest) -> HttpAnswer:
-    topic = _OF_A_TOPIC.fullmatch(request.params.get("path", ""))
+    topic = re.fullmatch(_OF_A_TOPIC, request.params.get("path", ""), re.IGNORECASE)
     request = replace(request, params=topic.groupdict() if topic else {})
     return served.on_loop(served.publish(request))
 

@@ -22,7 +22,7 @@ CONSENT, ASSUMED = "pushgrid-consent", "assumed"  # a header of local use
 READS_ONCE = "2025-02-15"  # the first api-version whose clients read an answer once
 _STATES = {"PUT": "Creating", "PATCH": "Updating"}
 _SUCCEEDED = "Succeeded"
-_API_VERSION = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(-preview)?", re.ASCII)
+_API_VERSION = r"[0-9]{4}-[0-9]{2}-[0-9]{2}(-preview)?"
 _NO_PARENT = re.compile(r"(/providers/Microsoft\.EventGrid)//", re.IGNORECASE)
 
 Handler = Callable[[Call], HttpAnswer]  # each `AppError` that it raises becomes an answer
@@ -101,7 +101,7 @@ def _api_version(version: str | None) -> str:
     if not version:
         code = "MissingApiVersionParameter"
         message = "The api-version query parameter (?api-version=) is required for all requests."
-    elif not _API_VERSION.fullmatch(version):
+    elif not re.fullmatch(_API_VERSION, version, re.ASCII):
         code = "InvalidApiVersionParameter"
         message = "The api-version is invalid: it is a date, such as '2025-02-15'."
     else:
