@@ -36,6 +36,7 @@ from tests.clients.packages import (
 from tests.package_list import ROOT
 
 PAGE = ROOT / "docs/receiving.md"
+REFUSED_WITH = 503
 OLD, NEW, FOREIGN = (f"whsec_{letter * 40}" for letter in "onf")
 
 
@@ -98,24 +99,32 @@ def receiver(
 
 @contextmanager
 def _running(command: list[str]) -> Iterator[str]:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    environ = os.environ | {"PORT": str(port), "SIGNING_SECRET": NEW}
-    process = subprocess.Popen(command, env=environ, stdout=subprocess.DEVNULL)
-    try:
-        until = time.monotonic() + PATIENCE
-        while True:
-            assert process.poll() is None, "it has ended"
-            try:
-                socket.create_connection(("127.0.0.1", port), 1).close()
-                break
-            except OSError:
+    """Run a receiver, again while something else takes the port before it listens."""
+    until = time.monotonic() + PATIENCE
+    while True:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        environ = os.environ | {"PORT": str(port), "SIGNING_SECRET": NEW}
+        process = subprocess.Popen(command, env=environ, stdout=subprocess.DEVNULL)
+        try:
+            while process.poll() is None and not _refuses_what_is_not_signed(port):
                 assert time.monotonic() < until, "it does not listen"
                 time.sleep(0.1)
-        yield f"http://127.0.0.1:{port}/"
-    finally:
-        process.kill()
-        process.wait()
+            if process.poll() is None:
+                yield f"http://127.0.0.1:{port}/"
+                return
+        finally:
+            process.kill()
+            process.wait()
+        assert time.monotonic() < until, "it has ended"
+
+
+def _refuses_what_is_not_signed(port: int) -> bool:
+    """Tell whether it is the receiver that answers, and not who had the port for a moment."""
+    try:
+        return answer(f"http://127.0.0.1:{port}/", signed(FOREIGN)).status_code == REFUSED_WITH
+    except requests.RequestException:
+        return False
 
 
 def signed(*secrets: str, events: int = 1, age: timedelta = timedelta()) -> OutboundRequest:
@@ -166,7 +175,7 @@ def _with_header(request: OutboundRequest, name: str, value: str) -> OutboundReq
 
 @pytest.mark.parametrize("make", REFUSED.values(), ids=REFUSED)
 def test_it_refuses(receiver: str, make: Callable[[], OutboundRequest]) -> None:
-    assert answer(receiver, make()).status_code == 503
+    assert answer(receiver, make()).status_code == REFUSED_WITH
     assert answer(receiver, signed(NEW)).status_code == 200
 
 
