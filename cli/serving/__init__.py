@@ -1,1 +1,1 @@
-"""What `pushgrid serve` does beside serving: it keeps the deployment as a file says."""
+"""Keeps the deployment of `pushgrid serve` as a file says."""

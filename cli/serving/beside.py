@@ -1,4 +1,4 @@
-"""What runs beside a server's app: the pause of a restored copy, and the file that is kept."""
+"""Pauses a restored copy, and keeps the file that a server was given, beside its app."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Azure Storage says about itself as a store, and the Functions host that reads its queues."""
+"""Names the limits of Azure Storage, and of the Functions host that reads its queues."""
 
 from __future__ import annotations
 

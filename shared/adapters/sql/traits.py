@@ -1,4 +1,4 @@
-"""What an SQL database says about itself as a store."""
+"""Names the limits of a store in an SQL database."""
 
 from __future__ import annotations
 
