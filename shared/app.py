@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from shared.engine.caching.buffered_metrics import BufferedMetrics
     from shared.engine.caching.health_table import TableHealth
     from shared.engine.caching.resource_cache import InvalidatingStore
-    from shared.engine.delivering.attempt_recorder import AttemptHistory, AttemptRecorder
+    from shared.engine.delivering.attempt_history import AttemptHistory
+    from shared.engine.delivering.attempt_recorder import AttemptRecorder
     from shared.engine.delivering.deliver import Deliver
     from shared.engine.delivering.endpoints import Endpoints
     from shared.engine.delivering.in_hand import (
@@ -427,7 +428,7 @@ class App:
 
     @once
     def history(self) -> AttemptHistory:
-        from shared.engine.delivering.attempt_recorder import AttemptHistory
+        from shared.engine.delivering.attempt_history import AttemptHistory
 
         return AttemptHistory(
             log=self.store.attempts,
@@ -797,8 +798,7 @@ class App:
 
     def _endpoints(self) -> Endpoints:
         from shared.delivery.pace import Limit
-        from shared.engine.delivering.budget import PUSHES, Budget
-        from shared.engine.delivering.commons import Commons
+        from shared.engine.delivering.commons import PUSHES, Budget, Commons
         from shared.engine.delivering.endpoints import Endpoints
         from shared.engine.delivering.processes import Processes
 

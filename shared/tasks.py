@@ -1,4 +1,4 @@
-"""Begins work on the event loop that outlives what has begun it."""
+"""Begins work on the event loop that outlives what has begun it, and reads the loop's clock."""
 
 from __future__ import annotations
 
@@ -9,6 +9,11 @@ from typing import Any, TypeVar
 from shared import telemetry
 
 T = TypeVar("T")
+
+
+def loop_time() -> float:
+    """Return the seconds of the running loop's clock, which no wall clock moves."""
+    return asyncio.get_running_loop().time()
 
 
 class Tasks:

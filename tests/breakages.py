@@ -50,8 +50,8 @@ BREAKAGES = {
     "one part skipped": Breakage(
         "lost",
         "shared/engine/delivering/deliver.py",
-        "        return self.clock_records.as_read(found)\n",
-        "        return self.clock_records.as_read(found[:-1] or found)\n",
+        "found[0].key)\n        return found\n",
+        "found[0].key)\n        return found[:-1] or found\n",
         _QUIET,
     ),
     "a commit's last message dropped": Breakage(
@@ -64,8 +64,8 @@ BREAKAGES = {
     ),
     "a retry stored after its message went": Breakage(
         "lost",
-        "shared/engine/keeping/settling.py",
-        "            await all_stored("
+        "shared/engine/keeping/requeue.py",
+        "            await _all_stored("
         "self._store(each, left_out, repeat_for) for each in together.values())\n",
         "            for each in together.values():\n"
         "                asyncio.get_running_loop().call_later(\n"
@@ -90,8 +90,8 @@ BREAKAGES = {
     "a changed byte": Breakage(
         "changed",
         "shared/delivery/requests/push_request.py",
-        "if is_array else bodies[0]\n",
-        "if is_array else bodies[0]\n    body = body.replace(b'0.1', b'0.2')\n",
+        "else bodies[0]\n",
+        "else bodies[0]\n    body = body.replace(b'0.1', b'0.2')\n",
         _QUIET,
     ),
     "a filter ignored": Breakage(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pushgrid.testing.memory import START
 from shared.delivery.delivery import Delivery, LastAttempt, Origin
-from shared.delivery.health.availability import NeedsProbe, availability
+from shared.delivery.gate import NeedsProbe, availability
 from shared.delivery.health.endpoint_health import Health, Observation, claim_probe, observe
 from shared.delivery.messages.message import DeadLetterNote, MessagePart
 from shared.delivery.outcome import Outcome

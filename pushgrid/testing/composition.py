@@ -18,7 +18,7 @@ from pushgrid.testing.memory import (
     off_loop,
 )
 from shared.app import App
-from shared.engine.delivering.budget import PUSHES
+from shared.engine.delivering.commons import PUSHES
 from shared.engine.delivering.deliver import Deliver
 from shared.engine.delivering.endpoints import Endpoints
 from shared.engine.delivering.in_hand import Attempted, PushRequest, Shortage

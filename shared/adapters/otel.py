@@ -19,9 +19,9 @@ from opentelemetry.trace import Link, Span, SpanContext, SpanKind, StatusCode, T
 from opentelemetry.trace.span import TraceState
 
 from shared import VERSION
+from shared.delivery.delivery import common_trace, traces_of
 from shared.delivery.messages.publication import Publication
 from shared.delivery.outcome import Outcome
-from shared.delivery.requests.added_headers import common_trace, traces_of
 from shared.engine.delivering.in_hand import Attempted, PushRequest, Shortage
 from shared.engine.delivering.push import Push
 from shared.engine.ports import Commits

@@ -12,6 +12,7 @@ from shared.delivery.outcome import DeliveryOutcome, Outcome
 from shared.events.trace_context import TraceContext, trace_of_event
 from shared.subscriptions.subscription import SubscriptionKey
 
+_REPLAY_PREFIX = "replay-"
 _SYSTEM_IDS = uuid.UUID("6f1c0d0e-6a53-4a3e-9a55-6c3a4b5f7d21")
 
 
@@ -98,3 +99,28 @@ class Delivery:
 
 
 Batch = Sequence[Delivery]  # the events of one request, at least one
+
+
+def traces_of(batch: Batch) -> list[TraceContext]:
+    """Return the different traces of a batch's events, in their order."""
+    return list(dict.fromkeys(filter(None, (each.trace for each in batch))))
+
+
+def common_trace(batch: Batch) -> TraceContext | None:
+    """Return the trace that all events of a batch are in, if there is one."""
+    trace = batch[0].trace
+    if trace is None or any(each.trace_id != trace.trace_id for each in batch[1:]):
+        return None
+    return trace
+
+
+def replay_publish_id(job: str, batch: int) -> str:
+    """Return the publish id of what a batch of the replay *job* puts."""
+    return f"{_REPLAY_PREFIX}{job}-{batch}"
+
+
+def replay_job(publish_id: str) -> str | None:
+    """Return the replay job that has put what was published under this id, if one has."""
+    if not publish_id.startswith(_REPLAY_PREFIX):
+        return None
+    return publish_id.removeprefix(_REPLAY_PREFIX).rpartition("-")[0]

@@ -132,11 +132,9 @@ def _ended(
     terms: DeliveryTerms,
     now: datetime,
 ) -> Forecast:
-    if not isinstance(decision, End):
-        state, reason, why = EndState.DELIVERED, None, _DELIVERED
-    else:
-        state = EndState.DEAD_LETTERED if terms.dead_letter else EndState.DROPPED
-        reason, why = decision.reason, decision.why
+    state, reason, why = EndState.DELIVERED, None, _DELIVERED
+    if isinstance(decision, End):
+        state, reason, why = terms.end_state(decision), decision.reason, decision.why
     blob_at = None
     if state is EndState.DEAD_LETTERED:
         # The blob follows the last attempt; an end that is noticed later is written at once.

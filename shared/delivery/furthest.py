@@ -35,10 +35,13 @@ class StoredTime(StrEnum):
 class Bounds:
     """
     Bounds times as they are read at *now*, and remembers in *ahead* how far they were ahead of it.
+
+    What is stored again is corrected only where the clock is known to be right (*corrects*).
     """
 
-    def __init__(self, now: datetime) -> None:
+    def __init__(self, now: datetime, *, corrects: bool = True) -> None:
         self.now = now
+        self.corrects = corrects
         self.ahead: dict[StoredTime, timedelta] = {}
 
     def __call__(

@@ -5,13 +5,33 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import NamedTuple
 
-from shared.clip import clip, first_line
+from shared.clip import as_text, clip, first_line, without_markup
 from shared.http import Answered, Exchange, Failure
+from shared.subscriptions.secrecy import Secrecy
+from shared.subscriptions.subscription import EventSubscription
 
 MOST_CAUSE = 100  # characters
 MOST_WORDS = 200  # characters of what an endpoint said
+MOST_BODY = 2048  # bytes
+MOST_HEADER = 256  # characters
+HEADERS = (
+    "content-type",
+    "content-encoding",
+    "location",
+    "retry-after",
+    "server",
+    "via",
+    "www-authenticate",
+    "x-correlation-id",
+    "x-ms-request-id",
+    "x-request-id",
+)
+
+# Finding the secrets of a subscription takes most of the time.
+_secrecy = lru_cache(maxsize=256)(Secrecy)
 
 
 class Outcome(StrEnum):
@@ -121,4 +141,27 @@ def classify(exchange: Exchange, success_codes: Collection[int]) -> DeliveryOutc
         seconds=exchange.seconds,
         detail=f"{exchange.failure}: {exchange.detail}",
         failure=exchange.failure,
+    )
+
+
+def endpoint_answer(
+    answered: Answered, subscription: EventSubscription, system_id: str
+) -> EndpointAnswer:
+    """
+    Return what is kept with the attempt of *system_id*; of HTML, its text.
+
+    A header or body that repeats a secret of the subscription is withheld, and so is the query of
+    a location (`Secrecy`).
+    """
+    secrecy = _secrecy(subscription)
+    body = without_markup(answered.body, answered.headers.get("content-type", ""))
+    return EndpointAnswer(
+        of=system_id,
+        headers={
+            name: secrecy.header(name, answered.headers[name], MOST_HEADER)
+            for name in HEADERS
+            if name in answered.headers
+        },
+        body=secrecy.shown(as_text(body[:MOST_BODY]), MOST_BODY),
+        is_truncated=len(body) > MOST_BODY,
     )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from datetime import datetime, timedelta
 from enum import Enum, auto
 from typing import NamedTuple
 
 from shared.delivery.furthest import LONGEST_REQUEUE
-from shared.delivery.shares import Share
 from shared.subscriptions.request_limits import RequestLimits
 
 FIRST = 16  # requests to an endpoint of which nothing is known
@@ -166,6 +166,31 @@ def ask(before: Allowance | None, rate: int, now: datetime) -> tuple[Allowance, 
         return Allowance(max(even_at, now) + step, line_until), None
     again_at = max(soonest, line_until)
     return Allowance(even_at, again_at + step), again_at
+
+
+class Share(NamedTuple):
+    """
+    The place of a process, from 0 on, among all that have a row.
+
+    The shares of processes of which each counts all others never exceed a limit together, even if
+    some count more than there are.
+    """
+
+    place: int
+    processes: int
+
+    def of(self, whole: int) -> int:
+        """Return its share of a limit; all shares together are the limit, so some may be 0."""
+        share, rest = divmod(whole, self.processes)
+        return share + (self.place < rest)
+
+
+ALONE = Share(0, 1)
+
+
+def share_of(process: str, others: Collection[str]) -> Share:
+    """Return the share of *process* beside *others*."""
+    return Share(sum(each < process for each in others), len(others) + 1)
 
 
 class Pacing(NamedTuple):

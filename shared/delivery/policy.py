@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
@@ -100,6 +100,13 @@ class DeliveryTerms:
         """Return how long a documented time takes here."""
         return documented / self.time_scale
 
+    def end_state(self, end: Delivered | End) -> EndState:
+        """Return how a delivery ends; of one whose event is gone, nothing can be kept."""
+        if isinstance(end, Delivered):
+            return EndState.DELIVERED
+        can_be_kept = self.dead_letter and end.reason is not EndReason.PAYLOAD_MISSING
+        return EndState.DEAD_LETTERED if can_be_kept else EndState.DROPPED
+
     def blob_due(self, delivery: Delivery, now: datetime) -> datetime:
         """Return when the dead letter of a delivery that ends *now* may be written."""
         if delivery.last is None or not delivery.attempts:
@@ -194,6 +201,14 @@ def retry(
     spread = min(wait * schedule.jitter_share, schedule.jitter_limit)
     chosen = max(terms.scaled(wait + spread * jitter), timedelta(seconds=1))
     return _by_retry_after(outcome, terms, now, chosen) or RetryAt(now + chosen, why)
+
+
+def retried_together(decisions: list[Decision]) -> list[Decision]:
+    """Give all retries of one request the same time: the latest."""
+    latest = max((each.due for each in decisions if isinstance(each, RetryAt)), default=None)
+    if latest is None:
+        return decisions
+    return [replace(each, due=latest) if isinstance(each, RetryAt) else each for each in decisions]
 
 
 def _by_retry_after(

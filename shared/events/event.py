@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, NamedTuple
 
 from shared.clip import clip
@@ -65,3 +66,8 @@ def event_id(text: str | None) -> str | None:
 def event_ids(texts: Sequence[str | None]) -> list[str] | None:
     """Return the ids of the first `MAX_IDS` events; ``None`` if none is known."""
     return [known for text in texts[:MAX_IDS] if (known := event_id(text))] or None
+
+
+def distinct(ids: Iterable[str | None]) -> list[str] | None:
+    """Return the different ids of the first `MAX_IDS` events; ``None`` if they have none."""
+    return list(dict.fromkeys(filter(None, islice(ids, MAX_IDS)))) or None

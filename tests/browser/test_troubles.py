@@ -16,7 +16,7 @@ from devhost.azurite import Azurite
 from devhost.process import RunningHost, running_host
 from pushgrid.testing.memory import START
 from shared.clock import timestamp
-from shared.delivery.health.availability import Held, Open
+from shared.delivery.gate import Held, Open
 from shared.engine.operations.activity import Activity
 from shared.engine.operations.troubles import Facts, trouble_of
 from shared.subscriptions.diagnosis import while_awaited

@@ -18,7 +18,6 @@ from typing import NamedTuple
 import pytest
 import requests
 
-from shared.delivery.requests.added_headers import with_signature
 from shared.delivery.requests.push_request import push_request
 from shared.http import OutboundRequest
 from shared.subscriptions.handshake import build_challenge
@@ -134,8 +133,8 @@ def signed(*secrets: str, events: int = 1, age: timedelta = timedelta()) -> Outb
         a_delivery(number, text=text(id=f"e-{number}", subject="grüße ☃ 💶"))
         for number in range(events)
     )
-    asked = push_request(subscription, terms(batching=Batching(max_events=10)), batch)
-    return with_signature(asked, subscription, batch, datetime.now(UTC) - age)
+    rules = terms(batching=Batching(max_events=10))
+    return push_request(subscription, rules, batch, datetime.now(UTC) - age)
 
 
 def answer(url: str, request: OutboundRequest) -> requests.Response:

@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 
+from pushgrid.testing.memory import START
 from shared.delivery.forecast import forecast
 from shared.delivery.policy import DeliveryTerms, default_terms
 from shared.delivery.profiles import PROFILES
@@ -48,7 +49,7 @@ def test_the_headers_conform(case: Case):
     made = [each.number - 1 for each in forecast(case.answers, terms).attempts]
 
     sent = [
-        push_request(a_subscription(), terms, (a_delivery(attempts=each, text=text()),))
+        push_request(a_subscription(), terms, (a_delivery(attempts=each, text=text()),), START)
         for each in made
     ]
 

@@ -25,8 +25,7 @@ from shared.clock import Clock, Deadline
 from shared.delivery.messages.message import MessagePart, OtherVersion, ReplayStep
 from shared.delivery.messages.message_reader import decode
 from shared.delivery.pace import Limit
-from shared.engine.delivering.attempt_recorder import AttemptHistory
-from shared.engine.delivering.budget import Budget
+from shared.engine.delivering.attempt_history import AttemptHistory
 from shared.engine.delivering.deliver import Deliver
 from shared.engine.delivering.endpoint import Endpoint
 from shared.engine.delivering.endpoints import Endpoints
@@ -42,9 +41,9 @@ MINUTE = timedelta(minutes=1)
 SECOND = timedelta(seconds=1)
 
 
-def is_idle(budget: Budget) -> bool:
-    """Tell whether nothing is under way, unpacked or waits for a push."""
-    return not list(budget.leftovers())
+def is_idle(endpoints: Endpoints) -> bool:
+    """Tell whether nothing is in lines, under way, unpacked or waits for a push."""
+    return not list(endpoints.leftovers())
 
 
 def known(endpoints: Endpoints) -> Collection[Endpoint]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import NamedTuple
 
 from shared.delivery.delivery import Delivery
-from shared.delivery.furthest import Bounds, StoredTime, longest_wait
 from shared.delivery.policy import EndReason
 from shared.events.topic import InputSchema
 from shared.subscriptions.subscription import (
@@ -72,31 +71,3 @@ class OtherVersion(NamedTuple):
     """A message in another version's form, which is left to an app of that version."""
 
     version: int
-
-
-def bounded_message(message: MessagePart, bounds: Bounds, *, corrects: bool) -> MessagePart:
-    """
-    Return *message* without a time that no rule could have put so far ahead; usually unchanged.
-
-    A due time like that is over: storage has measured the wait. A time of publication counts as now
-    whatever it is (`DeliveryTerms.age`), and is corrected where the clock is right (*corrects*), so
-    that the event grows old. A dead letter keeps all its times.
-    """
-    deliveries, due = message.deliveries, message.due
-    if message.dead_letter:
-        return message
-    if due:
-        longest = max(longest_wait(each.attempts) for each in deliveries)
-        due = due if bounds(StoredTime.DUE, due, longest) is due else None
-    bounded = tuple(_bounded(each, bounds) for each in deliveries)
-    if not bounds.ahead:
-        return message
-    return replace(message, deliveries=bounded if corrects else deliveries, due=due)
-
-
-def _bounded(delivery: Delivery, bounds: Bounds) -> Delivery:
-    origin = delivery.origin
-    published_at = bounds(StoredTime.PUBLISHED, origin.published_at)
-    if published_at is origin.published_at:
-        return delivery
-    return replace(delivery, origin=origin._replace(published_at=published_at))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from shared.delivery.delivery import Delivery, LastAttempt, Origin
+from shared.delivery.furthest import Bounds, StoredTime, longest_wait
 from shared.delivery.messages.message import (
     EPOCH,
     VERSION,
@@ -42,9 +43,16 @@ from shared.subscriptions.subscription import (
 _DAMAGED = (ValueError, TypeError, LookupError, OverflowError, RecursionError, zlib.error)
 
 
-def decode(text: str | bytes) -> tuple[MessagePart, ...] | OtherVersion | ReplayStep:
+def decode(
+    text: str | bytes, bounds: Bounds | None = None
+) -> tuple[MessagePart, ...] | OtherVersion | ReplayStep:
     """
     Read a queue message: its parts, one for each subscription.
+
+    Within *bounds* no time is further ahead than a rule could have put it. Such a due time is over:
+    storage has measured the wait. A time of publication counts as now whatever it is
+    (`DeliveryTerms.age`), and is corrected so that the event grows old. A dead letter keeps all its
+    times.
 
     Raises:
         MalformedMessage: the text is no message of this app, or is damaged.
@@ -56,7 +64,7 @@ def decode(text: str | bytes) -> tuple[MessagePart, ...] | OtherVersion | Replay
             return OtherVersion(version)
         if "job" in wire:
             return ReplayStep(job=_text(wire["job"]), number=_number(wire["number"], 1))
-        return tuple(_parts(wire))
+        return tuple(_parts(wire, bounds))
     except _DAMAGED as error:
         what = f"{type(error).__name__}: {error}"[:200]
         raise MalformedMessage(f"not a delivery message: {what}") from error
@@ -70,20 +78,21 @@ def due_of(text: str) -> datetime | None:
         return None
 
 
-def _parts(wire: dict[str, Any]) -> Iterator[MessagePart]:
+def _parts(wire: dict[str, Any], bounds: Bounds | None) -> Iterator[MessagePart]:
     """Yield the parts of a message: together at most 64 deliveries, or one whole batch."""
     note = _note(wire["note"]) if "note" in wire else None
     if note and len(wire["parts"]) > 1:
         raise ValueError("dead letters of several subscriptions")
+    bounds = None if note else bounds
+    due = _moment(wire["due"]) if "due" in wire else None
     common: dict[str, Any] = {
-        "due": _moment(wire["due"]) if "due" in wire else None,
         "rounds": _number(wire.get("rounds", 0)),
         "dead_letter": note,
         "blob": _text(wire.get("blob", "")),
     }
     sizes = [_number(part[3], 1, MAX_REQUEST_EVENTS) for part in wire["parts"]]
     left = most_events(sizes[0]) if len(sizes) == 1 else MAX_MESSAGE_EVENTS
-    events = list(_events(wire, left))
+    events = list(_events(wire, left, bounds))
     unused = set(range(len(events)))
     for size, part in zip(sizes, wire["parts"], strict=True):
         topic, subscription, generation, _, spans, *counters = part
@@ -91,21 +100,31 @@ def _parts(wire: dict[str, Any]) -> Iterator[MessagePart]:
         left -= len(places)
         unused.difference_update(places)
         deliveries = [events[place] for place in places]
+        if counters:
+            deliveries = list(_tried(deliveries, *counters))
         yield MessagePart(
             topic=_text(topic),
             subscription=_text(subscription),
             generation=_text(generation),
             batch_size=size,
-            deliveries=tuple(_tried(deliveries, *counters) if counters else deliveries),
+            deliveries=tuple(deliveries),
+            due=due and _bounded(due, deliveries, bounds),
             **common,
         )
     if unused:
         raise ValueError("an event is in no part")
 
 
-def _events(wire: dict[str, Any], most: int) -> Iterator[Delivery]:
+def _bounded(
+    due: datetime, deliveries: Sequence[Delivery], bounds: Bounds | None
+) -> datetime | None:
+    longest = max(longest_wait(each.attempts) for each in deliveries)
+    return due if bounds is None or bounds(StoredTime.DUE, due, longest) is due else None
+
+
+def _events(wire: dict[str, Any], most: int, bounds: Bounds | None) -> Iterator[Delivery]:
     """Yield a first delivery of each event: at least one, and at most *most*."""
-    origins = [_origin(*each) for each in wire["origins"]]
+    origins = [_origin(bounds, *each) for each in wire["origins"]]
     if len({origin.payload for origin in origins if origin.payload}) > MAX_BLOBS:
         raise ValueError("too many payload blobs")
     listed: list[tuple[Origin, int]] = []
@@ -134,15 +153,18 @@ def _tried(deliveries: list[Delivery], counters: list[list[Any]]) -> Iterator[De
 
 
 def _origin(
+    bounds: Bounds | None,
     publish_id: object,
     published_at: object,
     payload: object,
     first_line: object = 0,
     *trace: object,
 ) -> Origin:
+    published = _moment(published_at)
+    bounded = bounds(StoredTime.PUBLISHED, published) if bounds else published
     return Origin(
         _text(publish_id),
-        _moment(published_at),
+        bounded if bounds and bounds.corrects else published,
         None if payload is None else _text(payload),
         _number(first_line),
         TraceContext(*map(_text, trace)) if trace else None,

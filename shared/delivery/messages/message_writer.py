@@ -28,8 +28,12 @@ from shared.delivery.messages.packing import (
     split,
 )
 from shared.delivery.messages.run_length import positions_by_origin, run_lengths, spans_of
-from shared.delivery.requests.push_request import header_texts
+from shared.delivery.policy import DeliveryTerms, EndReason
+from shared.events.topic import TopicName
+from shared.subscriptions.subscription import DeliveryHeader, EventSubscription, StaticHeader
 
+# Characters of headers in a note: each store has room for them beside the size of a message.
+MAX_DEAD_LETTER_HEADERS = 12 * 1024
 _MOST_OPEN = 8  # messages that a part is tried with
 _MICROSECOND = timedelta(microseconds=1)
 _compact = json.JSONEncoder(separators=(",", ":")).encode
@@ -71,6 +75,38 @@ def encode_step(step: ReplayStep) -> str:
 def with_blob(text: str, path: str) -> str:
     """Return the text of a message of dead letters with the path of the blob that gets them."""
     return _compact({**json.loads(text), "blob": path})
+
+
+def note_of(
+    subscription: EventSubscription, terms: DeliveryTerms, reason: EndReason, due_at: datetime
+) -> DeadLetterNote | None:
+    """Return the note of what has ended, and whose blob is due then; ``None``: it gets none."""
+    if terms.dead_letter is None:
+        return None
+    is_namespace = TopicName.parse(subscription.topic)
+    return DeadLetterNote(
+        reason=reason,
+        keep_until=due_at + terms.scaled(terms.profile.dead_letter_keep),
+        destination=terms.dead_letter,
+        topic_id=subscription.topic_id,
+        input_schema=subscription.input_schema,
+        delivery_schema=subscription.delivery_schema,
+        headers=dead_letter_headers(terms.headers) if is_namespace else (),
+    )
+
+
+def dead_letter_headers(headers: Sequence[DeliveryHeader]) -> tuple[DeliveryHeader, ...]:
+    """Return the headers that a dead letter names: no secrets, and as many as fit."""
+    named: list[DeliveryHeader] = []
+    room = MAX_DEAD_LETTER_HEADERS
+    for each in headers:
+        if isinstance(each, StaticHeader) and each.is_secret:
+            continue
+        room -= len(json.dumps(_header_texts([each])))
+        if room < 0:
+            break
+        named.append(each)
+    return tuple(named)
 
 
 class _Packing:
@@ -233,10 +269,18 @@ def _note(note: DeadLetterNote) -> list[Any]:
         note.topic_id,
         note.input_schema,
         note.delivery_schema,
-        header_texts(note.headers),
+        _header_texts(note.headers),
     ]
     account = note.destination.account
     return [*written, account] if account else written
+
+
+def _header_texts(headers: Sequence[DeliveryHeader]) -> list[list[Any]]:
+    """Return each header as its name and its value, or its path in the event."""
+    return [
+        [each.name, each.value if isinstance(each, StaticHeader) else list(each.path)]
+        for each in headers
+    ]
 
 
 def _micros(moment: datetime) -> int:

@@ -3,30 +3,33 @@
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
-from shared.delivery.delivery import Batch, Delivery
+from shared.delivery.delivery import Batch, Delivery, common_trace, replay_job
 from shared.delivery.policy import DeliveryTerms
 from shared.events.iso_8601 import as_rfc_3339
 from shared.events.literals import Number, dumps, dumps_unicode, loads
 from shared.events.paths import MISSING, PathLookup, fold_case
 from shared.events.topic import InputSchema, TopicName
+from shared.events.trace_context import PARENT, STATE
 from shared.http import OutboundRequest, QueueAddress
 from shared.subscriptions.destination import StorageQueue
 from shared.subscriptions.header_rules import MAX_VALUE, is_header_value, static_headers
+from shared.subscriptions.signing import sign
 from shared.subscriptions.subscription import (
     WEBHOOK_ORIGIN,
     DeliveryHeader,
     DeliverySchema,
     DynamicHeader,
     EventSubscription,
-    StaticHeader,
 )
 
-# Characters of headers in a note: each store has room for them beside the size of a message.
-MAX_DEAD_LETTER_HEADERS = 12 * 1024
+REPLAY_HEADER = "aeg-replay-of"  # not Event Grid's
+_BATCHES = uuid.UUID("0d3c3f0b-4b1e-4f0e-9c39-7d6a1c2f5e88")
 
 # A path may use the names of either schema, whichever the event was published in.
 _OTHER_NAMES = {
@@ -64,17 +67,23 @@ def in_common(
     return (headers, delivery.attempts, delivery.last if delivery.attempts else None), size
 
 
-def push_request(
-    subscription: EventSubscription, terms: DeliveryTerms, batch: Batch
+def push_request(  # noqa: PLR0913 - each by its name
+    subscription: EventSubscription,
+    terms: DeliveryTerms,
+    batch: Batch,
+    at: datetime,
+    *,
+    new_span_id: Callable[[], str] | None = None,
+    names_replay: bool = False,
 ) -> OutboundRequest:
     """
-    Build the request for the next attempt of a batch.
+    Build the request for the next attempt of a batch, which begins *at*.
 
-    ``aeg-delivery-count`` counts the attempts made before whose result was stored: 0 in the first.
-    With output batching the body is an array even if it holds one event, the form that the receiver
-    has chosen. A storage queue gets the one event alone, without headers.
+    With *new_span_id* it is a span of the trace that all of its events are in, if there is one;
+    with *names_replay* it has the job that has put all of them. Last, it is signed with the
+    secrets of its subscription. A storage queue gets the one event alone, without headers.
 
-    Source: contract §2.1 (headers), §2.2 (bodies), §2.4 and §2.5.
+    Source: contract §2.1 (headers), §2.2 (bodies), §2.4 and §2.5; the additions are ours.
     """
     first, destination = batch[0], subscription.destination
     if isinstance(destination, StorageQueue):
@@ -82,7 +91,33 @@ def push_request(
         body = event_body(subscription, first.event)
         return OutboundRequest("POST", destination.url, {}, body, queue=queue)
     bodies = [event_body(subscription, each.event) for each in batch]
-    is_batch = terms.batching.max_events > 1
+    headers = _headers(subscription, terms, batch)
+    trace = common_trace(batch) if new_span_id else None
+    if new_span_id and trace and {PARENT, STATE}.isdisjoint(map(str.lower, headers)):
+        headers |= trace.headers(new_span_id())  # beside custom ones of other names
+    jobs = {replay_job(each.origin.publish_id) for each in batch} if names_replay else set()
+    if len(jobs) == 1 and (job := jobs.pop()):
+        headers[REPLAY_HEADER] = job
+    body = b"[%b]" % b",".join(bodies) if _is_array(subscription, terms) else bodies[0]
+    request = OutboundRequest("POST", destination.url, headers, body, destination.audience)
+    if not subscription.signing:
+        return request
+    return sign(request, subscription.signing, _message_id(batch, subscription), at)
+
+
+def _is_array(subscription: EventSubscription, terms: DeliveryTerms) -> bool:
+    """Tell whether the body is an array: with output batching even if it holds one event."""
+    is_cloud_event = subscription.delivery_schema is DeliverySchema.CLOUD_EVENTS
+    return terms.batching.max_events > 1 or not is_cloud_event
+
+
+def _headers(subscription: EventSubscription, terms: DeliveryTerms, batch: Batch) -> dict[str, str]:
+    """
+    Return Event Grid's headers and the custom ones.
+
+    ``aeg-delivery-count`` counts the attempts made before whose result was stored: 0 in the first.
+    """
+    first = batch[0]
     headers = {
         "aeg-event-type": "Notification",
         "aeg-subscription-name": subscription.name.upper(),
@@ -91,25 +126,26 @@ def push_request(
     if TopicName.parse(subscription.topic):
         headers["aeg-compatibility-mode-enabled"] = "false"
     if len(batch) == 1:
-        system_id = first.system_id(subscription.key)
-        headers["aeg-output-event-id"] = system_id
+        headers["aeg-output-event-id"] = first.system_id(subscription.key)
     if subscription.delivery_schema is DeliverySchema.CLOUD_EVENTS:
-        is_array = is_batch
-        form = "cloudevents-batch" if is_batch else "cloudevents"
+        form = "cloudevents-batch" if _is_array(subscription, terms) else "cloudevents"
         headers |= {
             "Content-Type": f"application/{form}+json; charset=utf-8",
             "aeg-metadata-version": "1.0",
             "WebHook-Request-Origin": WEBHOOK_ORIGIN,
         }
     else:
-        is_array = True
         headers |= {
             "Content-Type": "application/json; charset=utf-8",
             "aeg-metadata-version": "1",
         } | _data_version([each.event for each in batch])
-    headers |= custom_headers(terms.headers, first.event)
-    body = b"[%b]" % b",".join(bodies) if is_array else bodies[0]
-    return OutboundRequest("POST", destination.url, headers, body, destination.audience)
+    return headers | custom_headers(terms.headers, first.event)
+
+
+def _message_id(batch: Batch, subscription: EventSubscription) -> str:
+    """Return an id that is equal at every attempt: the event's, or one of exactly these events."""
+    ids = sorted(each.system_id(subscription.key) for each in batch)
+    return ids[0] if len(ids) == 1 else str(uuid.uuid5(_BATCHES, "/".join(ids)))
 
 
 def _data_version(texts: Sequence[str]) -> dict[str, str]:
@@ -191,28 +227,6 @@ def custom_headers(headers: Sequence[DeliveryHeader], text: str) -> dict[str, st
             if value is not None and is_header_value(value, MAX_VALUE):
                 values[each.name] = value
     return values
-
-
-def dead_letter_headers(headers: Sequence[DeliveryHeader]) -> tuple[DeliveryHeader, ...]:
-    """Return the headers that a dead letter names: no secrets, and as many as fit."""
-    named: list[DeliveryHeader] = []
-    room = MAX_DEAD_LETTER_HEADERS
-    for each in headers:
-        if isinstance(each, StaticHeader) and each.is_secret:
-            continue
-        room -= len(json.dumps(header_texts([each])))
-        if room < 0:
-            break
-        named.append(each)
-    return tuple(named)
-
-
-def header_texts(headers: Sequence[DeliveryHeader]) -> list[list[Any]]:
-    """Return each header as its name and its value, or its path in the event."""
-    return [
-        [each.name, each.value if isinstance(each, StaticHeader) else list(each.path)]
-        for each in headers
-    ]
 
 
 def _find(path: Sequence[str], event: PathLookup) -> object:

@@ -2,102 +2,37 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from functools import partial
+from http.client import responses
 
 from shared import telemetry
-from shared.clock import Clock
-from shared.delivery.attempt_record import KEPT_FOR, AttemptRecord
-from shared.delivery.delivery import Batch, Delivery
+from shared.clock import Clock, format_us_datetime, timestamp
+from shared.delivery.attempt_record import AttemptRecord
+from shared.delivery.delivery import Batch, Delivery, replay_job
 from shared.delivery.outcome import DeliveryOutcome, EndpointAnswer
-from shared.delivery.policy import (
-    Decision,
-    Delivered,
-    DeliveryTerms,
-    End,
-    EndReason,
-    EndState,
-    RetryAt,
-)
-from shared.delivery.requests.added_headers import replay_job
-from shared.engine.delivering.attempt_lines import log_attempted, log_ended, log_succeeded
+from shared.delivery.policy import Decision, Delivered, End, EndState, RetryAt
+from shared.engine.delivering.attempt_history import AttemptHistory
 from shared.engine.delivering.in_hand import Attempted, Part
 from shared.engine.keeping.drops_and_holds import Ends
-from shared.engine.keeping.event_loop import loop_time
-from shared.engine.ports import AttemptLog, Metrics, OffLoop
+from shared.engine.ports import Metrics
 from shared.engine.ports.settling import Ended
-from shared.events.event import event_ids, event_names
+from shared.events.event import distinct, event_id, event_ids, event_names
 from shared.metrics import Metric, error_type
-from shared.settings import AttemptLogging
-from shared.subscriptions.subscription import SubscriptionKey
-from shared.tasks import Tasks
+from shared.subscriptions.destination import base_url
+from shared.subscriptions.subscription import DeliverySchema, EventSubscription, SubscriptionKey
 
-QUIET_FOR = timedelta(seconds=30)  # after rows were lost; what comes meanwhile is not recorded
-MOST_UNWRITTEN = 10_000  # rows that wait or are being written, of 2 to 4 KiB
-
-
-@dataclass(slots=True, kw_only=True)
-class AttemptHistory:
-    """
-    The history of one process, written beside delivering: no message waits for its rows.
-
-    One write is under way at a time; what comes meanwhile shares the next. Rows that can't be
-    written, or are too many, are lost, and then it pauses.
-    """
-
-    log: AttemptLog
-    off_loop: OffLoop
-    tasks: Tasks
-    logging: AttemptLogging
-    clock: Clock
-    _quiet_until: float = float("-inf")  # in seconds of the loop's clock
-    _waiting: list[AttemptRecord] = field(default_factory=list)
-    _being_written: int = 0
-    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
-
-    def keeps(self, state: EndState | None) -> bool:
-        if self.logging is AttemptLogging.FAILURES:
-            return state is not EndState.DELIVERED
-        return self.logging is AttemptLogging.ALL
-
-    def add(self, records: Iterable[AttemptRecord]) -> None:
-        """Have *records* written soon."""
-        if loop_time() < self._quiet_until:
-            return
-        # The tables of older days are dropped, and must not come back.
-        oldest = self.clock.now().date() - KEPT_FOR
-        kept = [each.clipped for each in records if each.published_at.date() >= oldest]
-        room = MOST_UNWRITTEN - len(self._waiting) - self._being_written
-        self._waiting += kept[:room]
-        if len(kept) > room:
-            self._lost(len(kept) - room, f"{MOST_UNWRITTEN} rows wait to be written")
-        if self._waiting and not self._turn.locked():
-            self.tasks.spawn(self.write_all())
-
-    async def write_all(self) -> None:
-        """Write all rows that wait, once those are written that are being written."""
-        async with self._turn:
-            while self._waiting:
-                records, self._waiting = self._waiting, []
-                self._being_written = len(records)
-                await self._write(records)
-                self._being_written = 0
-
-    async def _write(self, records: list[AttemptRecord]) -> None:
-        try:
-            await self.off_loop(partial(self.log.write, records))
-        except Exception as error:  # noqa: BLE001 - nothing depends on it
-            count = len(records) + len(self._waiting)
-            self._waiting.clear()
-            self._lost(count, f"{type(error).__name__}: {error}")
-
-    def _lost(self, count: int, why: str) -> None:
-        seconds = QUIET_FOR.total_seconds()
-        self._quiet_until = loop_time() + seconds
-        telemetry.error("attempts.lost", count=count, quiet_seconds=seconds, detail=why)
+_NAME, _ID = 16, 36  # characters of a name and of an id in a line for a terminal
+_SCHEMAS = {
+    DeliverySchema.EVENT_GRID: "EventGridEvent",
+    DeliverySchema.CLOUD_EVENTS: "CloudEventV10",
+    DeliverySchema.CUSTOM_INPUT: "CustomInputEvent",
+}
+_FIELDS = (
+    "InputEvent, EventSubscriptionId, DeliveryTime, State, Id, DeliverySchema, "
+    "LastDeliveryAttemptTime, SystemId"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,15 +44,19 @@ class AttemptRecorder:
     ends: Ends
     clock: Clock
 
-    def seen(self, part: Part, batch: Batch) -> None:
-        """Count the age of the oldest event of a request that was made or requeued: no events."""
+    def seen(self, part: Part, batch: Batch, attempted: Attempted | None) -> None:
+        """
+        Count the oldest age in a request that was made or requeued: no events.
+
+        Of an attempt count each event, and once the time of a request that was answered.
+        """
+        count, key = self.metrics.count, part.key
         published = min(each.origin.published_at for each in batch)
         age = max(self.clock.now() - published, timedelta())
-        self.metrics.count(Metric.EVENT_AGE, *part.key, by=age // timedelta(milliseconds=1))
-
-    def pushed(self, part: Part, batch: Batch, attempted: Attempted) -> None:
-        """Count an attempt for each event, and once the time of a request that was answered."""
-        outcome, count, key = attempted.outcome, self.metrics.count, part.key
+        count(Metric.EVENT_AGE, *key, by=age // timedelta(milliseconds=1))
+        if attempted is None:
+            return
+        outcome = attempted.outcome
         if batch[0] is attempted.first and outcome.status is not None:
             count(Metric.PROCESSING_DURATION, *key, by=round(outcome.seconds * 1000, 1))
         if attempted.succeeded:
@@ -138,14 +77,15 @@ class AttemptRecorder:
         for delivery, decision in zip(tried, decisions, strict=True):
             self._add(part, delivery, attempted.began_at, outcome, decision)
         if isinstance(first, Delivered):
-            log_succeeded(part.key, tried, outcome)
+            _log_succeeded(part.key, tried, outcome)
         else:
-            log_attempted(part, tried, outcome, first, self.clock.now())
+            log_failed(part, tried, outcome, first, self.clock.now())
 
     def ended(self, part: Part, delivery: Delivery, end: End) -> None:
         """Record an end without another attempt."""
         if delivery.text is not None:  # of what is gone, the drop says all
-            log_ended(part.key, delivery, end)
+            named = _named(part.key, [delivery])
+            telemetry.info("delivery.ended", **named, reason=end.reason, why=end.why)
         self._add(part, delivery, self.clock.now(), None, end)
 
     def heard(self, ended: Ended) -> None:
@@ -165,8 +105,7 @@ class AttemptRecorder:
         key, seconds = part.key, outcome.seconds
         telemetry.info(
             "delivery.answered_late",
-            topic=key.topic,
-            subscription=key.subscription,
+            **key._asdict(),
             count=len(batch),
             event_ids=event_ids([each.event for each in batch]),
             status=outcome.status,
@@ -194,7 +133,7 @@ class AttemptRecorder:
         decision: Decision,
     ) -> None:
         """Add the row of an attempt that began *at*, or without an *outcome* an end found then."""
-        state = _state(part.terms, decision)
+        state = None if isinstance(decision, RetryAt) else part.terms.end_state(decision)
         if not self.history.keeps(state):
             return
         now, is_dead = self.clock.now(), state is EndState.DEAD_LETTERED
@@ -226,21 +165,7 @@ class AttemptRecorder:
             number=delivery.attempts,
             at=at,
             outcome=None,
-            state=None,
-            why="",
         )
-
-
-def _state(terms: DeliveryTerms, decision: Decision) -> EndState | None:
-    if isinstance(decision, RetryAt):
-        return None
-    return end_state(terms, decision) if isinstance(decision, End) else EndState.DELIVERED
-
-
-def end_state(terms: DeliveryTerms, end: End) -> EndState:
-    """Return what becomes of a delivery that is given up; of one whose event is gone, nothing."""
-    can_be_kept = terms.dead_letter and end.reason is not EndReason.PAYLOAD_MISSING
-    return EndState.DEAD_LETTERED if can_be_kept else EndState.DROPPED
 
 
 def _once(outcome: DeliveryOutcome, system_id: str) -> DeliveryOutcome:
@@ -249,3 +174,123 @@ def _once(outcome: DeliveryOutcome, system_id: str) -> DeliveryOutcome:
     if answer is None or answer.of == system_id:
         return outcome
     return replace(outcome, answer=EndpointAnswer(answer.of, {}, None))
+
+
+def log_failed(
+    part: Part, tried: Batch, outcome: DeliveryOutcome, decision: RetryAt | End, now: datetime
+) -> None:
+    """Write the line about a failed request, however many events it had."""
+    next_at, next_step = None, "given up"
+    if isinstance(decision, RetryAt):
+        next_at = decision.due
+        wait = timedelta(seconds=max(0, round((next_at - now).total_seconds())))
+        next_step = f"next in {wait}"
+    head = f"{_head('delivery.attempted', part.key, tried, outcome)}; {next_step}"
+    why = f"{decision.why}; {outcome.detail}" if outcome.detail else decision.why
+    # For a terminal long names and reasons lose their middle.
+    why = telemetry.shortened(why, telemetry.TEXT_WIDTH - len(head) - 3)
+    telemetry.info(
+        "delivery.attempted",
+        f"{head} ({why})",
+        **_named(part.key, tried),
+        attempt=tried[0].attempts,
+        attempt_max=part.terms.max_attempts,
+        outcome=outcome.outcome,
+        status=outcome.status,
+        detail=outcome.detail or None,
+        answer=(outcome.answer and outcome.answer.words) or None,
+        duration_ms=round(outcome.seconds * 1000),
+        decision="end" if next_at is None else "retry",
+        next_attempt_at=next_at,
+        reason=decision.reason if isinstance(decision, End) else None,
+        why=decision.why,
+        profile=part.terms.profile.name,
+        **_delivery_failure(part.subscription, tried[0], outcome, now),
+    )
+
+
+def _log_succeeded(key: SubscriptionKey, tried: Batch, outcome: DeliveryOutcome) -> None:
+    """Write the line about a request that the endpoint accepted, however many events it had."""
+    milliseconds = round(outcome.seconds * 1000)
+    telemetry.info(
+        "delivery.succeeded",
+        f"{_head('delivery.succeeded', key, tried, outcome)} in {milliseconds} ms",
+        **_named(key, tried),
+        attempt=tried[0].attempts,
+        status=outcome.status,
+        duration_ms=milliseconds,
+    )
+
+
+def _head(line: str, key: SubscriptionKey, tried: Batch, outcome: DeliveryOutcome) -> str:
+    """
+    Return what was tried and the answer.
+
+    An id is never cut: an event whose publisher gave it a long one is named by its system id.
+    """
+    delivery = tried[0]
+    known = event_id(delivery.event) or ""
+    what = known if 0 < len(known) <= _ID and known.isprintable() else delivery.system_id(key)
+    if len(tried) > 1:
+        what = f"{len(tried)} events"
+    name = "/".join(telemetry.shortened(each, _NAME) for each in key)
+    answer = f"{outcome.status or '-'} {outcome.outcome}"
+    return f"{line} {name} {what}: attempt {delivery.attempts}, {answer}"
+
+
+def _named(key: SubscriptionKey, batch: Batch) -> dict[str, telemetry.Field]:
+    """Return what names the deliveries of a request in the log: not all of very many."""
+    if len(batch) == 1:
+        (delivery,) = batch
+        return {
+            **key._asdict(),
+            "event_id": event_id(delivery.event),
+            "system_id": delivery.system_id(key),
+            "trace_id": delivery.trace_id,
+        }
+    return {
+        **key._asdict(),
+        "count": len(batch),
+        "event_ids": event_ids([each.event for each in batch]),
+        "trace_ids": distinct(each.trace_id for each in batch),
+    }
+
+
+def _delivery_failure(
+    subscription: EventSubscription, delivery: Delivery, outcome: DeliveryOutcome, now: datetime
+) -> dict[str, str]:
+    """
+    Return a record of the category ``DeliveryFailures``: of a batch, about its first event.
+
+    *delivery* has its attempt counted. Neither the endpoint's query nor what it answered is in it.
+
+    Source: contract §7.
+    """
+    began_at = delivery.last.at if delivery.last else now
+    schema = _SCHEMAS[subscription.delivery_schema]
+    phrase = responses.get(outcome.status or 0, "")
+    response = f"{outcome.status} {phrase}".rstrip() if outcome.status else "no answer"
+    values = {
+        "outcome": outcome.outcome,
+        "latencyInMs": round(outcome.seconds * 1000),
+        "id": event_id(delivery.event) or "",
+        "systemId": delivery.system_id(subscription.key),
+        "state": "FilteredFailingDelivery",
+        "deliveryTime": format_us_datetime(began_at),
+        "deliveryCount": delivery.attempts - 1,
+        "probationCount": 0,
+        "deliverySchema": schema,
+        "eventSubscriptionDeliverySchema": schema,
+        "fields": _FIELDS,
+        "publishTime": format_us_datetime(delivery.origin.published_at),
+        "url": base_url(subscription.endpoint_url),
+        "deliveryResponse": f"{outcome.outcome}: {response}",
+    }
+    return {
+        "time": timestamp(now),
+        "resourceId": subscription.topic_id.upper(),
+        "eventSubscriptionName": subscription.name.upper(),
+        "category": "DeliveryFailures",
+        "operationName": "Deliver",
+        "message": "Message:" + ", ".join(f"{name}={value}" for name, value in values.items()),
+    }

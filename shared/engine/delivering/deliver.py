@@ -17,8 +17,9 @@ If the host dies, the message comes again after ten minutes, and all of it is pu
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 
@@ -32,16 +33,54 @@ from shared.engine.delivering.in_hand import MessageInHand, MessagesInHand, Part
 from shared.engine.delivering.judge import PartJudge, comes_back
 from shared.engine.delivering.settle import Settler
 from shared.engine.keeping.clock_records import ClockRecords
-from shared.engine.keeping.event_loop import loop_time
-from shared.engine.keeping.requeue import OTHER_VERSION_AGAIN_IN, Requeue
-from shared.engine.keeping.settling import PutSettling
+from shared.engine.keeping.requeue import OTHER_VERSION_AGAIN_IN, PutSettling, Requeue
 from shared.engine.ports import OffLoop, Queue
 from shared.engine.ports.settling import Settlement, Settling
 from shared.errors import MalformedMessage, StorageUnavailable
+from shared.subscriptions.subscription import SubscriptionKey
+from shared.tasks import loop_time
 
+AT_A_TURN = 8  # parts that enter before others of the loop have their turn: a millisecond
 PART_FAILED_AGAIN_IN = timedelta(minutes=1)  # as the host repeats messages
 LARGE = 16 * 1024  # bytes of a body that takes the processor for over a millisecond
-BLOB = 1024 * 1024  # bytes of a payload blob that is not read yet
+
+
+@dataclass(slots=True)
+class Turns:
+    """
+    Lets `AT_A_TURN` parts of a queue enter in a turn of the loop, subscriptions by turns.
+
+    Many for one that hangs, or that come back together, keep it from no other.
+    """
+
+    _entered: int = 0  # in this turn
+    _waiting: dict[SubscriptionKey, deque[asyncio.Future[None]]] = field(default_factory=dict)
+
+    async def wait(self, key: SubscriptionKey) -> None:
+        """Wait until one more part of that subscription may enter."""
+        loop = asyncio.get_running_loop()
+        if not self._entered:
+            loop.call_soon(self._next_turn)
+        if self._entered < AT_A_TURN:
+            self._entered += 1
+            return
+        turn: asyncio.Future[None] = loop.create_future()
+        self._waiting.setdefault(key, deque()).append(turn)
+        await turn
+
+    def _next_turn(self) -> None:
+        self._entered = 0
+        while self._waiting and self._entered < AT_A_TURN:
+            key = next(iter(self._waiting))
+            turns = self._waiting.pop(key)
+            turn = turns.popleft()
+            if turns:
+                self._waiting[key] = turns  # behind the others
+            if not turn.done():  # Its message may have been cancelled.
+                turn.set_result(None)
+                self._entered += 1
+        if self._entered:
+            asyncio.get_running_loop().call_soon(self._next_turn)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +97,7 @@ class Deliver:
     clock_records: ClockRecords
     off_loop: OffLoop
     replay: Callable[[ReplayStep], None]
+    turns: defaultdict[Queue, Turns] = field(default_factory=lambda: defaultdict(Turns), init=False)
 
     async def run(self, body: bytes, queue: Queue, settling: Settling | None = None) -> None:
         """
@@ -71,7 +111,7 @@ class Deliver:
         Raises:
             MalformedMessage, StorageUnavailable: among others; the host repeats the message.
         """
-        commons, in_hand = self.endpoints.commons, self.in_hand[queue]
+        in_hand = self.in_hand[queue]
         message = MessageInHand(others=in_hand, since=loop_time(), jitter=self.jitter())
         in_hand.messages[message] = None
         try:
@@ -79,7 +119,7 @@ class Deliver:
             if not parts:
                 return
             if queue is Queue.RETRIES:
-                commons.processes.come_first()
+                self.endpoints.commons.processes.come_first()
             settler = Settler(
                 message=message,
                 settling=settling
@@ -89,12 +129,9 @@ class Deliver:
                 judge=self.judge,
                 off_loop=self.off_loop,
             )
-            message.answered_late = settler.answered_late
-            size = sum(_size(part) for part in parts)
-            speed = self.endpoints.speed_of(part.key for part in parts)
-            async with commons.budget.memory(size, speed) as has_memory:
+            async with self.endpoints.memory_for(parts) as has_memory:
                 if has_memory:
-                    await self._deliver(parts, settler)
+                    await self._deliver(parts, settler, self.turns[queue])
                     return
             back = [comes_back(each, self.endpoints.book_return(each)) for each in parts]
             await settler.settle(back)
@@ -110,7 +147,8 @@ class Deliver:
 
     async def _read(self, body: bytes) -> Sequence[MessagePart]:
         """Return what each subscription gets of a message; do at once what is no delivery."""
-        read = partial(decode, body)
+        bounds = self.clock_records.bounds()
+        read = partial(decode, body, bounds)
         found = await self.off_loop(read) if len(body) > LARGE else read()
         if isinstance(found, OtherVersion):
             telemetry.warning("message.other_version", version=found.version)
@@ -121,14 +159,15 @@ class Deliver:
             return ()
         if any(part.dead_letter for part in found):
             raise MalformedMessage("dead letters are not delivered")
-        return self.clock_records.as_read(found)
+        self.clock_records.record_all(bounds, found[0].key)
+        return found
 
-    async def _deliver(self, parts: Sequence[MessagePart], settler: Settler) -> None:
+    async def _deliver(self, parts: Sequence[MessagePart], settler: Settler, turns: Turns) -> None:
         """Push the parts side by side; an internal error in one harms no other."""
         faults = settler.message.faults
-        entering = asyncio.create_task(self._enter_all(parts, settler))
+        entering = asyncio.create_task(self._enter_all(parts, settler, turns))
         try:
-            await self._settle(settler)
+            await settler.run()
             await entering
         except BaseException:
             entering.cancel()
@@ -141,13 +180,15 @@ class Deliver:
                     settler.comes_again()
                     raise fault
 
-    async def _enter_all(self, parts: Sequence[MessagePart], settler: Settler) -> None:
+    async def _enter_all(
+        self, parts: Sequence[MessagePart], settler: Settler, turns: Turns
+    ) -> None:
         """Line up all parts in their turn; one that waits for storage keeps no other waiting."""
         message = settler.message
         entering: list[asyncio.Task[Settlement | None]] = []
         try:
             for part in parts:
-                await message.others.turn(part.key.folded)
+                await turns.wait(part.key.folded)
                 entering.append(asyncio.create_task(self._enter(part, settler)))
             entered = await asyncio.gather(*entering, return_exceptions=True)
             for part, each in zip(parts, entered, strict=True):
@@ -182,22 +223,6 @@ class Deliver:
             endpoint.enter(judged)
         return None
 
-    async def _settle(self, settler: Settler) -> None:
-        """Take results as they come, and store what follows, until nothing is open."""
-        message = settler.message
-        while message.is_open:
-            for part, batch, result in await message.results(settler.flush_at):
-                try:
-                    if part.key.folded not in message.faults:
-                        await settler.take(part, batch, result)
-                except Exception as fault:  # noqa: BLE001 - raised when all parts have ended
-                    settler.comes_again(part)
-                    message.faults[part.key.folded] = fault
-            if settler.is_due:
-                await settler.flush()
-        await settler.flush()
-        settler.log_runs()
-
     async def _store_apart(self, part: MessagePart, settler: Settler) -> bool:
         """Store a part that failed as a message of its own, so that no other repeats."""
         try:
@@ -206,12 +231,6 @@ class Deliver:
         except StorageUnavailable:
             return False
         return True
-
-
-def _size(part: MessagePart) -> int:
-    """Return about how many bytes the events of a part take in memory."""
-    blobs = {each.origin.payload for each in part.deliveries if each.text is None}
-    return len(blobs) * BLOB + sum(len(each.text or "") for each in part.deliveries)
 
 
 def _log_fault(part: MessagePart, fault: BaseException) -> None:

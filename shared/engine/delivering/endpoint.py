@@ -11,14 +11,22 @@ from datetime import datetime, timedelta
 from shared import telemetry
 from shared.delivery.delivery import Batch
 from shared.delivery.furthest import LONGEST_IN_LINE
-from shared.delivery.gate import EndpointState, NotNow, PushNow, Until, Wait, gate, over_rate
-from shared.delivery.health.availability import Availability, as_held
+from shared.delivery.gate import (
+    Availability,
+    EndpointState,
+    NotNow,
+    PushNow,
+    Until,
+    Wait,
+    as_held,
+    gate,
+    over_rate,
+)
 from shared.delivery.health.endpoint_health import EVENTS_FAULT, Observation
 from shared.delivery.outcome import DeliveryOutcome, Outcome
-from shared.delivery.pace import Accepted, Limit, Pacing, PushTimes, Returns, Speed
+from shared.delivery.pace import ALONE, Accepted, Limit, Pacing, PushTimes, Returns, Speed
 from shared.delivery.policy import DeliveryTerms
 from shared.delivery.requests.line import Line, requests_for
-from shared.delivery.shares import ALONE
 from shared.engine.delivering.commons import Commons
 from shared.engine.delivering.in_hand import (
     STORAGE_RETRY_DELAY,
@@ -30,9 +38,9 @@ from shared.engine.delivering.in_hand import (
     by_part,
 )
 from shared.engine.delivering.shared_health import SharedHealth
-from shared.engine.keeping.event_loop import loop_time
 from shared.errors import StorageUnavailable
 from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
+from shared.tasks import loop_time
 
 TICK = 0.5  # seconds between two looks at what is not pushed at once
 SOONEST_BACK = timedelta(seconds=1)  # of what could not be pushed in time
@@ -189,7 +197,7 @@ class Endpoint:
         else:
             found = self.health.availability(self.line.first.terms, now)
         return EndpointState(
-            is_stopping=commons.budget.is_stopping,
+            is_stopping=commons.is_stopping,
             is_probing=self.is_probing,
             under_way=len(self._requests),
             limit=self.limit.value,

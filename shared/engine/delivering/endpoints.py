@@ -1,9 +1,11 @@
-"""Keeps the endpoints of this process."""
+"""Keeps the endpoints of this process, and the memory that messages for them take."""
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -18,6 +20,58 @@ from shared.engine.ports import Metrics, OffLoop
 from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
 
 MOST = 10_000  # remembered while idle
+BYTES = 64 * 1024 * 1024  # of events in messages in hand
+BLOB = 1024 * 1024  # bytes of a payload blob that is not read yet
+_LONGEST_FOR_MEMORY = {Speed.QUICK: 60.0, Speed.UNKNOWN: 1.0, Speed.SLOW: 0.0}  # seconds
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Memory:
+    """The memory for events of messages in hand."""
+
+    bytes: int = BYTES
+    unpacked: dict[bool, int] = field(default_factory=lambda: {True: 0, False: 0})  # if quick
+    _is_stopping: bool = False
+    _first: dict[bool, asyncio.Lock] = field(  # of those that wait for memory
+        default_factory=lambda: {True: asyncio.Lock(), False: asyncio.Lock()}
+    )
+    _freed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @asynccontextmanager
+    async def take(self, size: int, speed: Speed) -> AsyncIterator[bool]:
+        """
+        Take *size* bytes, once there is room for them; ``False``: there was none in time, or the
+        host stops.
+
+        *speed* is that of a message's quickest endpoint. Messages whose endpoints are not quick
+        have half of the memory together; alone, a message may be of any size.
+        """
+        is_quick, has_it = speed is Speed.QUICK, False
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LONGEST_FOR_MEMORY[speed]), self._first[is_quick]:
+                while not self._is_stopping and not self._has_room(size, is_quick=is_quick):
+                    self._freed.clear()
+                    await self._freed.wait()
+                if not self._is_stopping:
+                    has_it = True
+                    self.unpacked[is_quick] += size
+        try:
+            yield has_it
+        finally:
+            if has_it:
+                self.unpacked[is_quick] -= size
+                self._freed.set()
+
+    def stop(self) -> None:
+        """Let nobody wait or take any more."""
+        self._is_stopping = True
+        self._freed.set()
+
+    def _has_room(self, size: int, *, is_quick: bool) -> bool:
+        not_quick, unpacked = self.unpacked[False], sum(self.unpacked.values())
+        if not is_quick and not_quick and not_quick + size > self.bytes // 2:
+            return False
+        return not unpacked or unpacked + size <= self.bytes
 
 
 @dataclass(slots=True, kw_only=True)
@@ -29,6 +83,7 @@ class Endpoints:
     health: TableHealth
     off_loop: OffLoop
     metrics: Metrics
+    memory: Memory = field(default_factory=Memory)
     known: OrderedDict[SubscriptionKey, Endpoint] = field(default_factory=OrderedDict)
     _former: list[Endpoint] = field(default_factory=list)  # before a correction, until idle
 
@@ -50,16 +105,17 @@ class Endpoints:
         self.known.move_to_end(key)
         return endpoint
 
-    def speed_of(self, keys: Iterable[SubscriptionKey]) -> Speed:
-        """Return the speed of the quickest of these endpoints."""
-        known = [self.known.get(key.folded) for key in keys]
+    def memory_for(self, parts: Sequence[MessagePart]) -> AbstractAsyncContextManager[bool]:
+        """Take memory for a message, as its quickest endpoint may; ``False``: not now."""
+        known = [self.known.get(part.key.folded) for part in parts]
         speeds = {each.speed if each else Speed.UNKNOWN for each in known}
-        return next(each for each in (Speed.QUICK, Speed.UNKNOWN, Speed.SLOW) if each in speeds)
+        quickest = next(each for each in (Speed.QUICK, Speed.UNKNOWN, Speed.SLOW) if each in speeds)
+        return self.memory.take(sum(map(_size, parts)), quickest)
 
     def book_return(self, part: MessagePart) -> datetime:
         """Book the return of a part for which there is no memory; at once if the host stops."""
         endpoint, now = self.known.get(part.key.folded), self.commons.clock.now()
-        if self.commons.budget.is_stopping:
+        if self.commons.is_stopping:
             return now
         texts = [each.text for each in part.deliveries]
         return endpoint.book_return(texts) if endpoint else now + SOONEST_BACK
@@ -71,11 +127,17 @@ class Endpoints:
                 open_ = sum(part.open for part in endpoint.parts)
                 line = "/".join(endpoint.key)
                 yield f"line {line}: deliveries {open_}, pushes {endpoint.under_way}"
-        yield from self.commons.budget.leftovers()
+        if pushes := self.commons.budget.under_way.total():
+            yield f"budget: pushes {pushes}"
+        if unpacked := sum(self.memory.unpacked.values()):
+            yield f"budget: bytes of events {unpacked}"
+        for key in (each.key for each in self.commons.budget.waiting):
+            yield f"budget: {'/'.join(key)} waits for a push"
 
     def stop(self) -> None:
         """Let nothing more be pushed: what waits in lines goes back at once."""
-        self.commons.budget.stop()
+        self.commons.is_stopping = True
+        self.memory.stop()
         for endpoint in self.all:
             endpoint.wake()
 
@@ -102,3 +164,9 @@ class Endpoints:
             key = next((key for key, each in self.known.items() if each.is_idle), None)
             if key:
                 del self.known[key]
+
+
+def _size(part: MessagePart) -> int:
+    """Return about how many bytes the events of a part take in memory."""
+    blobs = {each.origin.payload for each in part.deliveries if each.text is None}
+    return len(blobs) * BLOB + sum(len(each.text or "") for each in part.deliveries)

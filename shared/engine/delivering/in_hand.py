@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, deque
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol
 
 from shared.delivery.attempt_record import AttemptRecord
 from shared.delivery.delivery import Batch, Delivery
-from shared.delivery.gate import NotNow
-from shared.delivery.health.availability import Held
+from shared.delivery.gate import Held, NotNow
 from shared.delivery.messages.message import DeadLetterNote, MessagePart
+from shared.delivery.messages.message_writer import note_of
 from shared.delivery.outcome import DeliveryOutcome, Outcome
-from shared.delivery.policy import DeliveryTerms, End
+from shared.delivery.pace import Speed
+from shared.delivery.policy import DeliveryTerms, End, EndReason, EndState
 from shared.delivery.requests.line import Owned
 from shared.engine.keeping.requeue import REPEATED_FOR
+from shared.engine.ports.settling import Ended, FollowUp
 from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
 
 STORAGE_RETRY_DELAY = timedelta(minutes=1)  # of what waits for storage to be read
-AT_A_TURN = 8  # parts that enter before others of the loop have their turn: a millisecond
 
 
 class Shortage(NamedTuple):
@@ -50,7 +51,22 @@ Result = Attempted | NotNow | Exception  # an exception is an internal error
 
 
 class Lane(Protocol):
-    """What a part waits in, and a request is made by: its endpoint."""
+    """An endpoint, as what stands below it knows it: parts wait in it, and it makes requests."""
+
+    @property
+    def key(self) -> SubscriptionKey:
+        """Whose it is."""
+
+    @property
+    def speed(self) -> Speed:
+        """How fast its latest pushes were."""
+
+    @property
+    def under_way(self) -> int:
+        """How many requests it has under way."""
+
+    def pump(self) -> int:
+        """Begin a request, if one may begin now; return how many were begun."""
 
     def withdraw(self, part: Part, /) -> None:
         """Push nothing more of a part."""
@@ -76,7 +92,8 @@ class Part:
     open: int = 0  # deliveries that wait, or are under way
     # What is known of it when it is settled.
     is_settled: bool = False  # as a whole
-    rows: list[AttemptRecord] = field(default_factory=list)  # that are to be stored
+    ends: list[Ended] = field(default_factory=list)  # that are to be settled
+    rows: list[AttemptRecord] = field(default_factory=list)  # that are to be stored after that
     counts: Counter[str] = field(default_factory=Counter)
     held_by: Held | None = None  # what held a delivery last
     requeue_reason: str | None = None
@@ -104,22 +121,35 @@ class Part:
             self.message.parts.pop(self, None)
         self.message.report(self, batch, result)
 
-    def with_deliveries(
+    def again(
         self,
         deliveries: Iterable[Delivery],
         due: datetime | None,
         note: DeadLetterNote | None = None,
     ) -> MessagePart:
         """Return what is stored of it for *deliveries*, which were judged."""
-        return MessagePart(
-            topic=self.source.topic,
-            subscription=self.source.subscription,
-            generation=self.source.generation,
+        return replace(
+            self.source,
             deliveries=tuple(deliveries),
             due=due,
+            rounds=0,
             batch_size=self.terms.batching.max_events,
             dead_letter=note,
         )
+
+    def dead_letters(self, now: datetime) -> list[FollowUp]:
+        """Return what waits for its blob: what has ended for the same reason waits together."""
+        by_reason: defaultdict[EndReason, list[Delivery]] = defaultdict(list)
+        for each in self.ends:
+            if each.state is EndState.DEAD_LETTERED:
+                by_reason[each.reason].append(each.delivery)
+        found = []
+        for reason, deliveries in by_reason.items():
+            due_at = max(self.terms.blob_due(each, now) for each in deliveries)
+            if note := note_of(self.subscription, self.terms, reason, due_at):
+                dead = self.again(deliveries, None, note)
+                found.append(FollowUp(dead, blob_due_at=due_at))
+        return found
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -180,15 +210,11 @@ class MessagesInHand:
     The messages of one queue that the host has given to the function, at *most* so many.
 
     Once half of them are in hand, what would wait for an endpoint that does not answer briefly is
-    requeued, and failing puts are not repeated. `AT_A_TURN` of their parts enter in a turn of the
-    loop, subscriptions by turns: many for one that hangs, or that come back together, keep it from
-    no other.
+    requeued, and failing puts are not repeated.
     """
 
     most: int
     messages: dict[MessageInHand, None] = field(default_factory=dict)
-    _entered: int = 0  # in this turn
-    _entering: dict[SubscriptionKey, deque[asyncio.Future[None]]] = field(default_factory=dict)
 
     @property
     def is_half_full(self) -> bool:
@@ -204,32 +230,6 @@ class MessagesInHand:
     def repeat_for(self) -> timedelta:
         """How long a message may be kept in hand while puts fail."""
         return timedelta() if self.is_half_full else REPEATED_FOR
-
-    async def turn(self, key: SubscriptionKey) -> None:
-        """Wait for the turn of one more part, of that subscription."""
-        loop = asyncio.get_running_loop()
-        if not self._entered:
-            loop.call_soon(self._next_turn)
-        if self._entered < AT_A_TURN:
-            self._entered += 1
-            return
-        turn: asyncio.Future[None] = loop.create_future()
-        self._entering.setdefault(key, deque()).append(turn)
-        await turn
-
-    def _next_turn(self) -> None:
-        self._entered = 0
-        while self._entering and self._entered < AT_A_TURN:
-            key = next(iter(self._entering))
-            turns = self._entering.pop(key)
-            turn = turns.popleft()
-            if turns:
-                self._entering[key] = turns  # behind the others
-            if not turn.done():  # Its message may have been cancelled.
-                turn.set_result(None)
-                self._entered += 1
-        if self._entered:
-            asyncio.get_running_loop().call_soon(self._next_turn)
 
 
 @dataclass(slots=True, eq=False)

@@ -10,13 +10,15 @@ from typing import NamedTuple
 
 from shared import telemetry
 from shared.clock import Clock, timestamp
-from shared.delivery.shares import ALIVE_FOR, ALONE, RENEWED_EVERY, VALID_FOR, Share, share_of
-from shared.engine.keeping.event_loop import loop_time
+from shared.delivery.pace import ALONE, Share, share_of
 from shared.engine.ports import PROCESSES, OffLoop, ResourceStore, Table
 from shared.errors import AppError
-from shared.tasks import Tasks
+from shared.tasks import Tasks, loop_time
 
+RENEWED_EVERY = 5.0  # seconds
 RENEWAL_AGAIN_IN = 1.0  # seconds
+VALID_FOR = 10.0  # seconds for which a share that was read is used
+ALIVE_FOR = 30.0  # seconds for which a row that nobody renews is left
 _FIRST = "-"  # sorts before the digits with which other names begin
 
 

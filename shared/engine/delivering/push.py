@@ -8,9 +8,7 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from shared.clock import Clock
-from shared.delivery.outcome import Outcome, classify
-from shared.delivery.requests.added_headers import with_replay, with_signature, with_trace
-from shared.delivery.requests.failed_attempt import endpoint_answer
+from shared.delivery.outcome import Outcome, classify, endpoint_answer
 from shared.delivery.requests.push_request import push_request
 from shared.engine.delivering.in_hand import Attempted, PushRequest, Shortage
 from shared.engine.ports import Pusher
@@ -34,12 +32,14 @@ class Push:
         profile, began_at = part.terms.profile, self.clock.now()
         late = _late_handler(request, profile.late_answers_for, began_at)
         try:
-            outbound = push_request(part.subscription, part.terms, request.batch)
-            if self.new_span_id:
-                outbound = with_trace(outbound, request.batch, self.new_span_id)
-            if self.has_replay_header:
-                outbound = with_replay(outbound, request.batch)
-            outbound = with_signature(outbound, part.subscription, request.batch, began_at)
+            outbound = push_request(
+                part.subscription,
+                part.terms,
+                request.batch,
+                began_at,
+                new_span_id=self.new_span_id,
+                names_replay=self.has_replay_header,
+            )
             exchange = await self.pusher.send(outbound, profile.acknowledgement_timeout, late)
         except Exception as error:  # noqa: BLE001 - one event never harms its group
             if is_shortage(error):

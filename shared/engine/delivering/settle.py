@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Coroutine, Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -11,20 +11,26 @@ from typing import Any, TypeVar
 
 from shared import telemetry
 from shared.clock import Clock, settled_now
-from shared.delivery.delivery import Batch, Delivery, DeliveryKey
-from shared.delivery.health.availability import Held, hold_back
-from shared.delivery.messages.message import DeadLetterNote
+from shared.delivery.delivery import Batch, Delivery
+from shared.delivery.gate import Held, hold_back
 from shared.delivery.messages.packing import due_together
 from shared.delivery.outcome import DeliveryOutcome
-from shared.delivery.policy import Decision, End, EndReason, EndState, RetryAt, decide, retry
-from shared.delivery.requests.push_request import dead_letter_headers
-from shared.engine.delivering.attempt_recorder import AttemptRecorder, end_state
+from shared.delivery.policy import (
+    Decision,
+    End,
+    EndReason,
+    EndState,
+    RetryAt,
+    decide,
+    retried_together,
+    retry,
+)
+from shared.engine.delivering.attempt_recorder import AttemptRecorder
 from shared.engine.delivering.in_hand import Attempted, MessageInHand, Part, Result
 from shared.engine.delivering.judge import PartJudge
-from shared.engine.keeping.event_loop import loop_time
 from shared.engine.ports import OffLoop
 from shared.engine.ports.settling import Answer, Ended, FollowUp, Settled, Settlement, Settling
-from shared.events.topic import TopicName
+from shared.tasks import loop_time
 
 T = TypeVar("T")
 _Waiting = tuple[datetime, bool, T]
@@ -46,15 +52,13 @@ class Settler:
     judge: PartJudge
     off_loop: OffLoop
     # When what was decided is to be stored, in seconds of the loop's clock; ``None``: it is.
-    flush_at: float | None = None
+    _flush_at: float | None = None
     _parts: dict[Part, datetime] = field(default_factory=dict)  # when they began
     # What comes back: when, and whether a hold keeps it.
     _later: list[_Waiting[tuple[Part, Delivery]]] = field(default_factory=list)
-    _ends: list[tuple[Part, Ended]] = field(default_factory=list)
 
-    @property
-    def is_due(self) -> bool:
-        return self.flush_at is not None and self.flush_at <= loop_time()
+    def __post_init__(self) -> None:
+        self.message.answered_late = self._answered_late
 
     def begin(self, part: Part) -> None:
         """Take a part, and end what of it is not tried any more."""
@@ -65,44 +69,26 @@ class Settler:
         for delivery in part.lost:  # There is nothing to dead-letter.
             self._end_untried(part, delivery, _PAYLOAD_MISSING)
 
-    async def take(self, part: Part, batch: Batch, result: Result) -> None:
+    async def run(self) -> None:
         """
-        Decide what follows a result.
-
-        Raises:
-            Exception: the result itself, an internal error.
-        """
-        if isinstance(result, Exception):
-            raise result
-        self.recorder.seen(part, batch)
-        if isinstance(result, Attempted):
-            self.recorder.pushed(part, batch, result)
-            await self._attempted(part, batch, result)
-        elif result.held:
-            await self._hold(part, batch, result.due, result.held)
-        else:
-            part.counts["requeued"] += len(batch)
-            part.requeue_reason = result.why
-            self._keep(part, result.due, batch)
-
-    async def flush(self) -> None:
-        """
-        Settle what was decided; rows of the attempt table follow, and nobody waits for them.
+        Take results as they come, and store what follows, until nothing is open.
 
         Raises:
             StorageUnavailable: the message must not be deleted.
         """
-        self.flush_at = None
-        if settlements := self._settlements(self.clock.now()):
-            found = await self.settling.settle(
-                [*settlements.values()], self.message.others.repeat_for
-            )
-            for settled, (part, settlement) in zip(found, settlements.items(), strict=True):
-                self._settled(part, settlement, settled)
-        for part in self._parts:  # Also of one that failed: its attempts were made.
-            if part.rows:
-                self.recorder.history.add(part.rows)
-                part.rows = []
+        message = self.message
+        while message.is_open:
+            for part, batch, result in await message.results(self._flush_at):
+                try:
+                    if part.key.folded not in message.faults:
+                        await self._take(part, batch, result)
+                except Exception as fault:  # noqa: BLE001 - raised when all parts have ended
+                    self.comes_again(part)
+                    message.faults[part.key.folded] = fault
+            if self._flush_at is not None and self._flush_at <= loop_time():
+                await self._flush()
+        await self._flush()
+        self._log_runs()
 
     async def settle(
         self, settlements: Sequence[Settlement], repeat_for: timedelta | None = None
@@ -132,15 +118,47 @@ class Settler:
             if each.ends and settled.answer is not Answer.NOT_OURS:
                 self.recorder.ends.dropped(each.ends)
 
-    def log_runs(self) -> None:
+    def comes_again(self, part: Part | None = None) -> None:
+        """Push nothing more of one part, or of the whole message: it comes again."""
+        self.settling.comes_again(each.key for each in self._parts if part in (None, each))
+        self.message.abandon(part)
+
+    async def _take(self, part: Part, batch: Batch, result: Result) -> None:
+        """Decide what follows a result; raise it, if it is an internal error."""
+        if isinstance(result, Exception):
+            raise result
+        self.recorder.seen(part, batch, result if isinstance(result, Attempted) else None)
+        if isinstance(result, Attempted):
+            await self._attempted(part, batch, result)
+        elif result.held:
+            await self._hold(part, batch, result.due, result.held)
+        else:
+            part.counts["requeued"] += len(batch)
+            part.requeue_reason = result.why
+            self._keep(part, result.due, batch)
+
+    async def _flush(self) -> None:
+        """Settle what was decided; rows of the attempt table follow, and nobody waits for them."""
+        self._flush_at = None
+        if settlements := self._settlements(self.clock.now()):
+            found = await self.settling.settle(
+                [*settlements.values()], self.message.others.repeat_for
+            )
+            for settled, (part, settlement) in zip(found, settlements.items(), strict=True):
+                self._settled(part, settlement, settled)
+        for part in self._parts:  # Also of one that failed: its attempts were made.
+            if part.rows:
+                self.recorder.history.add(part.rows)
+                part.rows = []
+
+    def _log_runs(self) -> None:
         """Log of each part what came of it."""
         now = self.clock.now()
         for part, began_at in self._parts.items():
             hold = part.held_by
             telemetry.info(
                 "delivery.run",
-                topic=part.key.topic,
-                subscription=part.key.subscription,
+                **part.key._asdict(),
                 **part.counts,
                 held_until=hold.until if hold else None,
                 held_because=hold.why if hold else None,
@@ -148,12 +166,7 @@ class Settler:
                 seconds=round((now - began_at).total_seconds(), 3),
             )
 
-    def comes_again(self, part: Part | None = None) -> None:
-        """Push nothing more of one part, or of the whole message: it comes again."""
-        self.settling.comes_again(each.key for each in self._parts if part in (None, each))
-        self.message.abandon(part)
-
-    def answered_late(
+    def _answered_late(
         self, part: Part, batch: Batch, outcome: DeliveryOutcome
     ) -> Coroutine[Any, Any, bool]:
         """Take back what followed for late successes; tell whether none is delivered again."""
@@ -173,7 +186,7 @@ class Settler:
             part.counts["delivered"] += len(batch)
             return
         tried = [each.tried(outcome, attempted.began_at) for each in batch]
-        decisions = _together([await self._decide(part, each, attempted) for each in tried])
+        decisions = retried_together([await self._decide(part, each, attempted) for each in tried])
         recorder.attempted(part, tried, attempted, decisions)
         for delivery, decision in zip(tried, decisions, strict=True):
             if isinstance(decision, RetryAt):
@@ -227,44 +240,38 @@ class Settler:
 
     def _end(self, part: Part, delivery: Delivery, end: End) -> None:
         """Dead-letter it where a destination is configured, else drop it."""
-        state = end_state(part.terms, end)
-        self._ends.append((part, Ended(part.key, delivery, end.reason, state, part.terms)))
+        state = part.terms.end_state(end)
+        part.ends.append(Ended(part.key, delivery, end.reason, state, part.terms))
         part.counts["dead_lettered"] += state is EndState.DEAD_LETTERED
         self._flush_soon()
 
     def _flush_soon(self) -> None:
-        if self.flush_at is None:
-            self.flush_at = loop_time() + GATHER_FOR
+        if self._flush_at is None:
+            self._flush_at = loop_time() + GATHER_FOR
 
     def _settlements(self, now: datetime) -> dict[Part, Settlement]:
         """Return what was decided, and which parts nothing is open of, once."""
         follow_ups: defaultdict[Part, list[FollowUp]] = defaultdict(list)
-        ends: defaultdict[Part, list[Ended]] = defaultdict(list)
         for due, is_held, together in _due_alike(self._later, now):
             by_part: defaultdict[Part, list[Delivery]] = defaultdict(list)
             for part, delivery in together:
                 by_part[part].append(delivery)
             for part, deliveries in by_part.items():
-                again = part.with_deliveries(deliveries, due)
-                follow_ups[part].append(FollowUp(again, is_held))
-        for part, ended in self._ends:
-            ends[part].append(ended)
-        for part, its in ends.items():
-            follow_ups[part] += _dead_letters(part, its, now)
-        self._later, self._ends = [], []
-        return {
-            part: Settlement(
-                part=part.source,
-                follow_ups=follow_ups[part],
-                ends=ends[part],
-                subscription=part.subscription,
-                is_whole=self.message.has_ended(part),
-            )
-            for part in self._parts
-            if follow_ups[part]
-            or ends[part]
-            or (self.message.has_ended(part) and not part.is_settled)
-        }
+                follow_ups[part].append(FollowUp(part.again(deliveries, due), is_held))
+        self._later, settlements = [], {}
+        for part in self._parts:
+            is_whole = self.message.has_ended(part)
+            follow_ups[part] += part.dead_letters(now)
+            if follow_ups[part] or part.ends or (is_whole and not part.is_settled):
+                settlements[part] = Settlement(
+                    part=part.source,
+                    follow_ups=follow_ups[part],
+                    ends=part.ends,
+                    subscription=part.subscription,
+                    is_whole=is_whole,
+                )
+                part.ends = []
+        return settlements
 
     def _settled(self, part: Part, settlement: Settlement, settled: Settled) -> None:
         """Hear of the ends, but of what was delivered meanwhile, or is another process's."""
@@ -276,7 +283,7 @@ class Settler:
             self.message.abandon(part)
             return
         for each in settlement.follow_ups:
-            late = _count(each.part.deliveries, settled.delivered)
+            late = sum(one.key in settled.delivered for one in each.part.deliveries)
             part.counts[_kind(each)] -= late
             part.counts["delivered"] += late
         for ended in settlement.ends:
@@ -302,42 +309,3 @@ def _kind(follow_up: FollowUp) -> str:
     if follow_up.blob_due_at:
         return "dead_lettered"
     return "held" if follow_up.is_held else "retried"
-
-
-def _count(deliveries: Sequence[Delivery], chosen: Collection[DeliveryKey]) -> int:
-    return sum(each.key in chosen for each in deliveries) if chosen else 0
-
-
-def _dead_letters(part: Part, ends: Sequence[Ended], now: datetime) -> list[FollowUp]:
-    """Return what waits for its blob: what has ended for the same reason waits together."""
-    subscription, terms = part.subscription, part.terms
-    by_reason: defaultdict[EndReason, list[Delivery]] = defaultdict(list)
-    if (destination := terms.dead_letter) is None:
-        return []
-    for each in ends:
-        if each.state is EndState.DEAD_LETTERED:
-            by_reason[each.reason].append(each.delivery)
-    found = []
-    for reason, deliveries in by_reason.items():
-        due_at = max(terms.blob_due(each, now) for each in deliveries)
-        is_namespace = TopicName.parse(subscription.topic)
-        note = DeadLetterNote(
-            reason=reason,
-            keep_until=due_at + terms.scaled(terms.profile.dead_letter_keep),
-            destination=destination,
-            topic_id=subscription.topic_id,
-            input_schema=subscription.input_schema,
-            delivery_schema=subscription.delivery_schema,
-            headers=dead_letter_headers(terms.headers) if is_namespace else (),
-        )
-        dead = part.with_deliveries(deliveries, None, note)
-        found.append(FollowUp(dead, blob_due_at=due_at))
-    return found
-
-
-def _together(decisions: list[Decision]) -> list[Decision]:
-    """Give all retries of one request the same time: the latest."""
-    latest = max((each.due for each in decisions if isinstance(each, RetryAt)), default=None)
-    if latest is None:
-        return decisions
-    return [replace(each, due=latest) if isinstance(each, RetryAt) else each for each in decisions]

@@ -10,7 +10,7 @@ from functools import partial
 from shared import telemetry
 from shared.clock import Clock, Deadline
 from shared.delivery.furthest import Bounds
-from shared.delivery.health.availability import (
+from shared.delivery.gate import (
     PROBE_RECHECK,
     Availability,
     Held,
@@ -30,11 +30,10 @@ from shared.delivery.health.endpoint_health import (
 from shared.delivery.policy import DeliveryTerms
 from shared.engine.caching.health_table import TableHealth
 from shared.engine.keeping.drops_and_holds import hold_began, hold_ended
-from shared.engine.keeping.event_loop import loop_time
 from shared.engine.ports import Metrics, OffLoop, StoredHealth
 from shared.errors import Conflict, StorageUnavailable
 from shared.subscriptions.subscription import SubscriptionKey
-from shared.tasks import Tasks
+from shared.tasks import Tasks, loop_time
 
 FAILED_AGAIN_AFTER = timedelta(seconds=5)  # after a failed write
 _WORTH_A_WRITE = timedelta(seconds=1)  # by which a hold is extended

@@ -11,7 +11,6 @@ from typing import Any
 from shared import telemetry
 from shared.clock import JUMP, SETTLES_IN, STORAGE, Clock, ClockNote, moment_of, timestamp
 from shared.delivery.furthest import Bounds
-from shared.delivery.messages.message import MessagePart, bounded_message
 from shared.engine.ports import STATE, Resource, ResourceStore, Table
 from shared.errors import UNREADABLE, Conflict, StorageUnavailable
 from shared.subscriptions.subscription import SubscriptionKey
@@ -42,19 +41,19 @@ class ClockRecords:
             telemetry.warning("clock.bounded", what=what, where=where, seconds=seconds)
         self.begin(partial(self._write, note))
 
-    def as_read(self, parts: Iterable[MessagePart]) -> tuple[MessagePart, ...]:
+    def bounds(self) -> Bounds:
         """
-        Return the parts of a message as they were stored, but what is impossible by the clock.
+        Return what bounds stored times as they are read now.
 
         What is stored again has the time of publication that it came with, unless the clock is
         settled: then it was another one that was wrong.
         """
-        bounds = Bounds(self.clock.now())
-        is_settled = self.clock.is_settled
-        found = tuple(bounded_message(each, bounds, corrects=is_settled) for each in parts)
+        return Bounds(self.clock.now(), corrects=self.clock.is_settled)
+
+    def record_all(self, bounds: Bounds, key: SubscriptionKey) -> None:
+        """Record which times of *key* were beyond their *bounds*; usually none."""
         for note in bounds.notes:
-            self.record(note, found[0].key)
-        return found
+            self.record(note, key)
 
     def _is_new(self, what: str) -> bool:
         """Tell whether this kind was not logged for ten minutes; then it is now."""

@@ -15,7 +15,6 @@ from shared.clock import timestamp
 from shared.delivery.delivery import Delivery, Origin
 from shared.delivery.outcome import Outcome, classify
 from shared.delivery.pace import Allowance, ask
-from shared.delivery.requests.added_headers import with_signature
 from shared.delivery.requests.push_request import push_request
 from shared.engine.keeping.deployment_terms import DeploymentTerms
 from shared.engine.manage.call import Call
@@ -69,8 +68,7 @@ def send_test_event(
         return _too_many(rate, seconds)
     terms = deployment_terms.of(subscription)
     batch = (_test_event(subscription, subscriptions.new_id(), now),)
-    request = push_request(subscription, terms, batch)
-    request = with_signature(request, subscription, batch, now)
+    request = push_request(subscription, terms, batch, now)
     asked = request._replace(wants_body=True, examines_peer=True)
     exchange = send(asked, terms.profile.acknowledgement_timeout)
     outcome = None

@@ -28,7 +28,7 @@ from shared.arm.consent import (
 )
 from shared.arm.subscription_codec import is_readable, to_subscription
 from shared.clock import Clock
-from shared.delivery.requests.failed_attempt import endpoint_answer
+from shared.delivery.outcome import endpoint_answer
 from shared.engine.manage.writing import DocumentKey, write
 from shared.engine.ports import Document, Resource, ResourceStore, Table
 from shared.errors import (

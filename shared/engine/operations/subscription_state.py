@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from shared.arm.subscription_codec import pending_consent, to_pause, to_subscription_in_force
 from shared.clock import optional_timestamp, timestamp
 from shared.delivery.furthest import Bounds
-from shared.delivery.health.availability import Availability, Held, NeedsProbe, Open, availability
+from shared.delivery.gate import Availability, Held, NeedsProbe, Open, availability
 from shared.delivery.health.endpoint_health import Health, HoldReason, endpoint_id
 from shared.delivery.health.health_document import health_of
 from shared.engine.caching.health_table import TableHealth

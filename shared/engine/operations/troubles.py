@@ -11,7 +11,7 @@ from typing import Any
 
 from shared.clip import first_line
 from shared.clock import optional_timestamp
-from shared.delivery.health.availability import Availability, Held, Open
+from shared.delivery.gate import Availability, Held, Open
 from shared.delivery.outcome import MOST_WORDS, Outcome, answer_words
 from shared.delivery.policy import EndReason
 from shared.engine.operations.activity import NOTHING, Activity, GivenUp

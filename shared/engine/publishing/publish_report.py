@@ -11,9 +11,9 @@ from shared import telemetry
 from shared.clip import clip
 from shared.clock import Clock, timestamp
 from shared.delivery.messages.publication import Publication
-from shared.delivery.requests.added_headers import distinct
 from shared.engine.ports import Metrics
 from shared.errors import AppError, StorageUnavailable, TooLarge, WrongPath
+from shared.events.event import distinct
 from shared.events.schema_rules import SCHEMA_NAMES
 from shared.events.topic import Topic
 from shared.http import HttpRequest

@@ -19,12 +19,11 @@ from shared import telemetry
 from shared.clip import clip
 from shared.clock import Clock, settled_now
 from shared.deadletter.reader import MAX_BLOB, TOO_LARGE, Element, UnreadableBlob, elements
-from shared.delivery.delivery import Origin
+from shared.delivery.delivery import Origin, replay_publish_id
 from shared.delivery.messages.message import MessagePart, ReplayStep
 from shared.delivery.messages.message_writer import encode_step
 from shared.delivery.messages.packing import fits_inline
 from shared.delivery.messages.publication import first_deliveries
-from shared.delivery.requests.added_headers import replay_publish_id
 from shared.engine.keeping.deployment_terms import DeploymentTerms
 from shared.engine.keeping.requeue import Requeue
 from shared.engine.ports import (

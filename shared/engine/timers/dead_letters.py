@@ -18,7 +18,6 @@ from shared.deadletter.record import batches, blob_body, namespace_record, recor
 from shared.delivery.delivery import Delivery
 from shared.delivery.messages.message_writer import with_blob
 from shared.delivery.policy import EndReason, EndState
-from shared.delivery.requests.added_headers import distinct
 from shared.engine.keeping.drops_and_holds import Ends
 from shared.engine.keeping.payload_texts import with_texts
 from shared.engine.ports import (
@@ -41,7 +40,7 @@ from shared.engine.timers.blob_contents import (
 from shared.engine.timers.receiving import HIDDEN_FOR, Intake, LetterText, ReadMessage
 from shared.engine.timers.source_events import BlobNotices, is_news
 from shared.errors import StorageUnavailable, StorageUnreachable
-from shared.events.event import event_names
+from shared.events.event import distinct, event_names
 from shared.events.notices import WrittenBlob
 from shared.events.topic import Topic, TopicName
 from shared.metrics import Metric

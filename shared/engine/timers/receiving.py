@@ -210,7 +210,8 @@ class Intake:
 
     def _decode(self, queue: Queue, received: Received) -> tuple[MessagePart, ...]:
         try:
-            found = decode(received.text)
+            bounds = self.clock_records.bounds()
+            found = decode(received.text, bounds)
             if isinstance(found, OtherVersion):
                 telemetry.warning("message.other_version", queue=queue, version=found.version)
                 self.receiver.hide(queue, received, OTHER_VERSION_AGAIN_IN)
@@ -220,7 +221,8 @@ class Intake:
             self.records.write(queue, received.text, str(error))
             self.receiver.delete(queue, received)
             return ()
-        return self.clock_records.as_read(parts)
+        self.clock_records.record_all(bounds, parts[0].key)
+        return parts
 
     def _deliveries(
         self, queue: Queue, found: tuple[MessagePart, ...] | ReplayStep

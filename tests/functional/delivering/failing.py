@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from pushgrid.testing.memory import ScriptedPusher, answered
 from pushgrid.testing.memory.pushing import Sent
-from shared.delivery.health.availability import Availability
+from shared.delivery.gate import Availability
 from shared.engine.delivering.deliver import Deliver
 from shared.engine.delivering.in_hand import Attempted, PushRequest, Shortage
 from shared.engine.ports import Queue

@@ -17,7 +17,7 @@ from shared.delivery.attempt_record import AttemptRecord
 from shared.delivery.delivery import Delivery
 from shared.delivery.outcome import EndpointAnswer, Outcome
 from shared.delivery.policy import EndReason, EndState
-from shared.engine.delivering.attempt_recorder import (
+from shared.engine.delivering.attempt_history import (
     MOST_UNWRITTEN,
     QUIET_FOR,
     AttemptHistory,

@@ -17,7 +17,7 @@ import pytest
 from pushgrid.testing.memory import START, FakeClock, answered
 from shared.clock import moment_of
 from shared.delivery.delivery import Delivery
-from shared.delivery.health.availability import Held, Open
+from shared.delivery.gate import Held, Open
 from shared.engine.ports import Queue, Table
 from shared.errors import StorageUnavailable
 from shared.subscriptions.subscription import (

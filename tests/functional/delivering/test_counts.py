@@ -14,7 +14,7 @@ from pushgrid.testing.memory import START, answered
 from shared.delivery.delivery import Delivery
 from shared.delivery.outcome import DeliveryOutcome, Outcome
 from shared.delivery.policy import End, EndReason, RetryAt
-from shared.engine.delivering.attempt_lines import log_attempted
+from shared.engine.delivering.attempt_recorder import log_failed
 from shared.engine.delivering.in_hand import Part
 from shared.http import Failure, NotAnswered
 from shared.metrics import Metric
@@ -262,7 +262,7 @@ def text_of(
         lost=(),
     )
     tried = a_delivery(attempts=30, text=text(id=event_id))
-    log_attempted(part, (tried,) * events, outcome, decision, START)
+    log_failed(part, (tried,) * events, outcome, decision, START)
     return str(vars(caplog.records[-1])["text"])
 
 

@@ -13,15 +13,16 @@ from typing import Any
 import pytest
 
 from pushgrid.testing.memory import answered
-from shared.delivery.health.availability import Availability
+from shared.delivery.gate import Availability
 from shared.delivery.messages.message import MessagePart
 from shared.delivery.messages.message_writer import encode_together
 from shared.delivery.pace import FIRST, Limit, Speed
 from shared.engine.delivering import endpoints as endpoints_module
-from shared.engine.delivering.budget import Budget
 from shared.engine.delivering.commons import BEGUN_A_TURN
+from shared.engine.delivering.deliver import AT_A_TURN
 from shared.engine.delivering.endpoint import TICK, Endpoint
-from shared.engine.delivering.in_hand import AT_A_TURN, Part, PushRequest
+from shared.engine.delivering.endpoints import Memory
+from shared.engine.delivering.in_hand import Part, PushRequest
 from shared.engine.delivering.judge import PartJudge
 from shared.engine.delivering.shared_health import SharedHealth
 from shared.engine.ports import Queue
@@ -42,7 +43,7 @@ def _nothing_is_left(app: Deployment) -> Iterator[None]:
     yield
     app.loop.advance(2 * MINUTE)
     assert all(each.is_idle for each in known(app.deliver.endpoints))
-    assert is_idle(app.deliver.endpoints.commons.budget)
+    assert is_idle(app.deliver.endpoints)
     for places in app.deliver.in_hand.values():
         assert not places.messages
 
@@ -566,7 +567,7 @@ def test_when_the_host_stops_lines_go_back_at_once(app: Deployment) -> None:
     app.subscribe()
     app.run(a_part(99))  # it is quick
     app.pusher.sent.clear()
-    app.deliver.endpoints.commons.budget.bytes = 1  # only one message has any
+    app.deliver.endpoints.memory.bytes = 1  # only one message has any
     held = app.hold("e-0")
     task, waiting = app.begin(a_part(0, 1, 2)), app.begin(a_part(4))
     assert not waiting.done()
@@ -589,15 +590,15 @@ def test_when_the_host_stops_lines_go_back_at_once(app: Deployment) -> None:
 def test_events_wait_for_memory_in_the_order_of_their_messages() -> None:
     taken: list[str] = []
 
-    async def hold(budget: Budget, name: str, size: int) -> None:
-        async with budget.memory(size, Speed.QUICK):
+    async def hold(memory: Memory, name: str, size: int) -> None:
+        async with memory.take(size, Speed.QUICK):
             taken.append(name)
             await asyncio.Event().wait()
 
     async def main() -> None:
-        budget = Budget(bytes=10)
+        memory = Memory(bytes=10)
         tasks = {
-            name: asyncio.create_task(hold(budget, name, size))
+            name: asyncio.create_task(hold(memory, name, size))
             for name, size in (("first", 6), ("large", 50), ("gone", 1), ("small", 4))
         }
         for ends, now_taken in (
@@ -611,7 +612,7 @@ def test_events_wait_for_memory_in_the_order_of_their_messages() -> None:
                 tasks[ends].cancel()
             await settled()
             assert taken == now_taken
-        assert is_idle(budget)
+        assert not any(memory.unpacked.values())
 
     async def settled() -> None:
         for _ in range(10):

@@ -8,7 +8,7 @@ import pytest
 
 from pushgrid.testing.memory import START, answered
 from shared.delivery.delivery import LastAttempt
-from shared.delivery.health.availability import Open
+from shared.delivery.gate import Open
 from shared.delivery.messages.message import EPOCH
 from shared.delivery.outcome import Outcome
 from shared.engine.ports import Queue

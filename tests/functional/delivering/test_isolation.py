@@ -14,8 +14,7 @@ import pytest
 
 from pushgrid.testing.memory import answered
 from shared.delivery.pace import FIRST, Limit
-from shared.engine.delivering.budget import PUSHES
-from shared.engine.delivering.commons import BEGUN_A_TURN
+from shared.engine.delivering.commons import BEGUN_A_TURN, PUSHES
 from shared.engine.ports import Queue
 from shared.http import Exchange, Failure, LateAnswerHandler, NotAnswered, OutboundRequest
 from tests.builders import ORIGIN, a_delivery, a_message, encode, text
@@ -192,8 +191,7 @@ def test_large_events_for_an_endpoint_that_hangs_leave_memory_to_others(
         app.pusher.takes = 2 * SECOND
         app.run(a_message(subscription="hangs"))
         app.pusher.takes = 0 * SECOND
-    budget = app.deliver.endpoints.commons.budget
-    budget.bytes = 8 * len(a_delivery().text or "")
+    app.deliver.endpoints.memory.bytes = 8 * len(a_delivery().text or "")
     held = app.hold("hangs")
     hanging = [app.begin(a_message(subscription="hangs")) for _ in range(20)]
     app.loop.advance(2 * SECOND)
@@ -206,7 +204,7 @@ def test_large_events_for_an_endpoint_that_hangs_leave_memory_to_others(
     held.let_go()
     app.loop.settle()
     assert all(each.done() for each in hanging)
-    assert is_idle(budget)
+    assert is_idle(app.deliver.endpoints)
 
 
 @pytest.mark.parametrize("is_in_line", [False, True], ids=["as they come", "as their lines may"])

@@ -12,7 +12,7 @@ from unittest.mock import Mock
 import pytest
 
 from pushgrid.testing.memory import START, answered
-from shared.delivery.health.availability import PROBE_RECHECK, Availability, Held, Open
+from shared.delivery.gate import PROBE_RECHECK, Availability, Held, Open
 from shared.delivery.health.endpoint_health import Health, Hold, Observation, endpoint_id
 from shared.delivery.outcome import Outcome
 from shared.engine.delivering.shared_health import hold_changed

@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from pushgrid.testing.composition import InMemoryApp
 from pushgrid.testing.memory import START
 from shared.clock import timestamp
-from shared.delivery.health.availability import Held
+from shared.delivery.gate import Held
 from shared.delivery.messages.message import MessagePart
 from shared.delivery.outcome import EndpointAnswer, Outcome
 from shared.engine.operations.activity import (

@@ -11,13 +11,15 @@ from pushgrid.testing.memory import START
 from shared.delivery.gate import (
     NO_SHARE_AGAIN_IN,
     EndpointState,
+    Held,
+    NeedsProbe,
     NotNow,
+    Open,
     PushNow,
     Until,
     Wait,
     gate,
 )
-from shared.delivery.health.availability import Held, NeedsProbe, Open
 from shared.delivery.pace import Allowance, Pacing
 
 LATER = START + timedelta(minutes=2)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from pushgrid.testing.memory import START
 from shared.delivery.furthest import LONGEST_REQUEUE
 from shared.delivery.pace import (
+    ALONE,
     FIRST,
     MOST,
     Allowance,
@@ -19,10 +20,11 @@ from shared.delivery.pace import (
     Pacing,
     PushTimes,
     Returns,
+    Share,
     Speed,
     ask,
+    share_of,
 )
-from shared.delivery.shares import ALONE, Share, share_of
 from shared.subscriptions.request_limits import NO_LIMITS, RequestLimits
 
 

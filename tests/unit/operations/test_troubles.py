@@ -9,7 +9,7 @@ import pytest
 
 from pushgrid.testing.memory import START
 from shared.clock import timestamp
-from shared.delivery.health.availability import Held, NeedsProbe
+from shared.delivery.gate import Held, NeedsProbe
 from shared.engine.operations.activity import Activity, GivenUp, activity_of
 from shared.engine.operations.troubles import Facts, document, in_order, kinds_of, trouble_of
 from shared.metrics import Metric, Series

@@ -10,7 +10,7 @@ import pytest
 from pushgrid.testing.memory import Seconds
 from shared.adapters.http.pool import Pool
 from shared.adapters.http.request_writer import Server
-from shared.engine.delivering.budget import PUSHES
+from shared.engine.delivering.commons import PUSHES
 
 
 class FakeConnection:

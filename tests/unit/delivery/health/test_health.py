@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from pushgrid.testing.memory import START
-from shared.delivery.health.availability import (
+from shared.delivery.gate import (
     Availability,
     Held,
     NeedsProbe,
@@ -140,7 +138,7 @@ TWO = seen(TIMED_OUT, 0, 30), seen(TIMED_OUT, 2, 32)  # the second one's failure
         pytest.param(
             [seen(BUSY)] * 10,
             9.9,
-            replace(held(60), probation=BUSY),
+            held(60)._replace(probation=BUSY),
             10,
             id="within a delay",
         ),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pushgrid.testing.memory import START
 from shared.delivery.furthest import Bounds
-from shared.delivery.health.availability import Held, NeedsProbe, Open, availability
+from shared.delivery.gate import Held, NeedsProbe, Open, availability
 from shared.delivery.health.endpoint_health import Health, Observation, claim_probe, observe
 from shared.delivery.health.health_document import document_of, health_of
 from shared.delivery.outcome import Outcome

@@ -11,7 +11,7 @@ import pytest
 from pushgrid.testing.memory import START
 from shared.clock import in_words
 from shared.delivery.delivery import Delivery
-from shared.delivery.health.availability import Held, NeedsProbe, Open, availability, hold_back
+from shared.delivery.gate import Held, NeedsProbe, Open, availability, hold_back
 from shared.delivery.health.endpoint_health import claim_probe, return_probe
 from shared.delivery.messages.message import EPOCH
 from shared.delivery.outcome import Outcome

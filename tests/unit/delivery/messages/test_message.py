@@ -16,7 +16,11 @@ from hypothesis import strategies as st
 from pushgrid.testing.memory import START
 from shared.delivery.delivery import Delivery, LastAttempt
 from shared.delivery.messages.message import MessagePart
-from shared.delivery.messages.message_writer import encode_remaining, encode_together
+from shared.delivery.messages.message_writer import (
+    dead_letter_headers,
+    encode_remaining,
+    encode_together,
+)
 from shared.delivery.messages.packing import (
     EVENT_WIDTH,
     HEADER_WIDTH,
@@ -27,7 +31,6 @@ from shared.delivery.messages.packing import (
 )
 from shared.delivery.outcome import Outcome
 from shared.delivery.policy import EndReason
-from shared.delivery.requests.push_request import dead_letter_headers
 from shared.subscriptions.subscription import (
     DeadLetterDestination,
     DeliverySchema,

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 
+from shared.delivery.messages.message_writer import MAX_DEAD_LETTER_HEADERS, dead_letter_headers
 from shared.delivery.requests.push_request import (
-    MAX_DEAD_LETTER_HEADERS,
     custom_headers,
-    dead_letter_headers,
 )
 from shared.subscriptions.subscription import DynamicHeader, StaticHeader
 from tests.builders import TOPIC_ID, compact, text

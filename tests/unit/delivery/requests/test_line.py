@@ -120,7 +120,9 @@ def test_a_request_never_has_more_events_than_allowed(
 
 
 def body_size(batch: Batch, batching: Batching, **overrides: Any) -> int:
-    return len(push_request(a_subscription(**overrides), terms(batching=batching), batch).body)
+    return len(
+        push_request(a_subscription(**overrides), terms(batching=batching), batch, START).body
+    )
 
 
 @pytest.mark.parametrize("schema", [DeliverySchema.EVENT_GRID, DeliverySchema.CLOUD_EVENTS])
@@ -187,8 +189,8 @@ def test_requests_partition_what_is_there_within_the_limits(
     assert sorted(place for batch in places for place in batch) == list(range(len(events)))
     assert all(batch == sorted(batch) for batch in places)
     for batch in found:
-        request = push_request(CRM, rules, batch)
-        alone = {push_request(CRM, rules, (each,)).headers["x-kind"] for each in batch}
+        request = push_request(CRM, rules, batch, START)
+        alone = {push_request(CRM, rules, (each,), START).headers["x-kind"] for each in batch}
         assert alone == {request.headers["x-kind"]}
         assert len({(each.attempts, each.last) for each in batch}) == 1
         assert 1 <= len(batch) <= most

@@ -9,15 +9,12 @@ import pytest
 from cloudevents.core.formats.json import JSONFormat
 from hypothesis import given
 
-from pushgrid.testing.memory import answered
-from shared.clip import clip
+from pushgrid.testing.memory import START
 from shared.delivery.delivery import Batch
-from shared.delivery.requests.failed_attempt import MOST_BODY, MOST_HEADER, endpoint_answer
 from shared.delivery.requests.push_request import convert, push_request
 from shared.events.publish_http import read_events
 from shared.events.topic import InputSchema
 from shared.http import Audience, OutboundRequest
-from shared.subscriptions.secrecy import WITHHELD
 from shared.subscriptions.subscription import (
     Batching,
     DeliverySchema,
@@ -45,7 +42,7 @@ CLOUD = a_subscription(delivery_schema=DeliverySchema.CLOUD_EVENTS)
 
 
 def pushed(subscription: EventSubscription, batch: Batch, **overrides: Any) -> OutboundRequest:
-    return push_request(subscription, terms(**overrides), batch)
+    return push_request(subscription, terms(**overrides), batch, START)
 
 
 def cloud(event: str) -> Any:
@@ -276,75 +273,3 @@ def test_every_event_is_a_cloud_event(given: dict[str, Any], expected: dict[str,
     assert JSONFormat().read(None, written).get_attributes()["id"] == "e-1"
     document = json.loads(written)
     assert {name: document.get(name, ABSENT) for name in expected} == expected
-
-
-def test_selected_headers_and_the_beginning_of_the_body_are_kept() -> None:
-    headers = {"content-type": "text/plain", "set-cookie": "session=1", "retry-after": "9" * 999}
-    body = "ü".encode() * MOST_BODY
-
-    kept = endpoint_answer(answered(503, body, headers), a_subscription(), "s-1")
-
-    assert [*kept.headers] == ["content-type", "retry-after"]
-    assert len(kept.headers["retry-after"]) == MOST_HEADER
-    assert (kept.body, kept.is_truncated) == ("ü" * (MOST_BODY // 2), True)
-
-
-@pytest.mark.parametrize(
-    ("location", "kept"),
-    [
-        ("https://me:pass@new.example/a;s=1?code=x", "https://new.example/a;s=1"),
-        ("https://me@new.example?u=a@b", "https://new.example"),
-        ("//me:pass@new.example/", "//new.example/"),
-        ("/login%3Fcode=secret?x=1", "/login"),
-        ("/a%23state@x", "/a"),
-        ("/a/me@home", "/a/me@home"),
-        ("https://new.example/hook?sig=of-another#x", "https://new.example/hook"),
-        ("/login?next=%2F", "/login"),
-        ("https://new.example/#access_token=1", "https://new.example/"),
-        ("https://new.example/" + "x" * 999, "https://new.example/" + "x" * 235 + "…"),
-        ("https://new.example/s3cret-of-the-url", WITHHELD),
-    ],
-)
-def test_where_an_endpoint_redirects_to_is_kept_without_its_query(location: str, kept: str) -> None:
-    """And it is the first that is said of the answer, in one line of a bounded length."""
-    subscription = a_subscription(endpoint_url="https://crm.example/hook?code=s3cret-of-the-url")
-
-    found = endpoint_answer(answered(301, b"moved", {"location": location}), subscription, "s-1")
-
-    assert found.headers == {"location": kept}
-    assert found.words == clip(f"Location: {kept}; moved", 200)
-
-
-def test_of_html_the_text_is_kept_and_withheld_for_what_it_says_without_tags() -> None:
-    subscription = a_subscription(endpoint_url="https://crm.example/hook?code=abcdefgh")
-    html = {"content-type": "text/html; charset=utf-8"}
-    page = "\ufeff<html><head><title>502 Bad Gateway</title></head>" + "<hr>" * MOST_BODY
-
-    kept = endpoint_answer(answered(502, f"{page}nginx".encode(), html), subscription, "s-1")
-    joined = endpoint_answer(answered(502, b"<b>abcd</b>efgh", html), subscription, "s-1")
-
-    assert (kept.body, kept.is_truncated) == ("502 Bad Gateway\nnginx", False)
-    assert kept.words == "502 Bad Gateway"
-    assert joined.body == WITHHELD
-
-
-@pytest.mark.parametrize(
-    "echoed",
-    [
-        "no such code: s3cret-of-the-url",
-        "code%3Ds3cret-of-the-url",
-        "I know whsec_s3cret-to-sign-with",
-    ],
-)
-def test_what_repeats_a_secret_is_withheld(echoed: str) -> None:
-    """By the rule of the test of an endpoint, wherever in the answer it stands."""
-    subscription = a_subscription(
-        endpoint_url="https://crm.example/hook?code=s3cret-of-the-url",
-        signing=("whsec_s3cret-to-sign-with",),
-    )
-    answer = answered(401, b"x" * 1000 + echoed.encode(), {"location": echoed, "server": "nginx"})
-
-    kept = endpoint_answer(answer, subscription, "s-1")
-
-    assert kept.body == WITHHELD
-    assert kept.headers == {"location": WITHHELD, "server": "nginx"}
