@@ -407,6 +407,7 @@ class App:
 
         return PartJudge(
             subscriptions=self.directory,
+            topics=self.directory,
             payloads=self.store.payloads,
             terms=self.terms,
             records=self.poison_records,

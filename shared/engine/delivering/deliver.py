@@ -112,7 +112,7 @@ class Deliver:
             MalformedMessage, StorageUnavailable: among others; the host repeats the message.
         """
         in_hand = self.in_hand[queue]
-        message = MessageInHand(others=in_hand, since=loop_time(), jitter=self.jitter())
+        message = MessageInHand(in_hand=in_hand, since=loop_time(), jitter=self.jitter())
         in_hand.messages[message] = None
         try:
             parts = await self._read(body)
@@ -126,7 +126,7 @@ class Deliver:
                 or PutSettling(requeue=self.requeue, metrics=self.recorder.metrics),
                 recorder=self.recorder,
                 clock=self.clock,
-                judge=self.judge,
+                is_unchanged=self.judge.is_unchanged,
                 off_loop=self.off_loop,
             )
             async with self.endpoints.memory_for(parts) as has_memory:

@@ -139,7 +139,7 @@ class Endpoint:
         else:
             entered, self._entered = self._entered, []
             self._requeue_unless_prompt(
-                each for each in entered if each.message.others.is_half_full
+                each for each in entered if each.message.in_hand.is_half_full
             )
         return self.under_way - before
 
@@ -389,7 +389,7 @@ class Endpoint:
         late = [each for each in self.parts if each.message.since < old]
         self._requeue_paced(late, "no push in time")
         self._requeue_unless_prompt(
-            each for each in [*self.parts] if each.message.others.is_nearly_full
+            each for each in [*self.parts] if each.message.in_hand.is_nearly_full
         )
         if self.parts:
             self._tick_soon()

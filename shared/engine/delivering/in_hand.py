@@ -19,8 +19,7 @@ from shared.delivery.outcome import DeliveryOutcome, Outcome
 from shared.delivery.pace import Speed
 from shared.delivery.policy import DeliveryTerms, End, EndReason, EndState
 from shared.delivery.requests.line import Owned
-from shared.engine.keeping.requeue import REPEATED_FOR
-from shared.engine.ports.settling import Ended, FollowUp
+from shared.engine.ports.settling import REPEATED_FOR, Ended, FollowUp
 from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
 
 STORAGE_RETRY_DELAY = timedelta(minutes=1)  # of what waits for storage to be read
@@ -156,7 +155,7 @@ class Part:
 class MessageInHand:
     """A message that is read, and whose deliveries are pushed: the host counts it until its end."""
 
-    others: MessagesInHand
+    in_hand: MessagesInHand  # those of its queue
     since: float  # seconds of the loop's clock
     jitter: float
     # Take back what followed; tell whether nothing of it is delivered again.

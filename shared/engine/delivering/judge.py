@@ -19,7 +19,14 @@ from shared.engine.delivering.in_hand import STORAGE_RETRY_DELAY, Part
 from shared.engine.keeping.deployment_terms import DeploymentTerms
 from shared.engine.keeping.payload_texts import with_texts
 from shared.engine.keeping.poison_records import PoisonRecords
-from shared.engine.ports import Metrics, OffLoop, PayloadStore, Queue, SubscriptionReader
+from shared.engine.ports import (
+    Metrics,
+    OffLoop,
+    PayloadStore,
+    Queue,
+    SubscriptionReader,
+    TopicReader,
+)
 from shared.engine.ports.settling import Ended, FollowUp, Settlement
 from shared.errors import StorageUnavailable, UnreadableDocument
 from shared.metrics import Metric
@@ -35,6 +42,7 @@ class PartJudge:
 
     subscriptions: SubscriptionReader
     payloads: PayloadStore
+    topics: TopicReader
     terms: DeploymentTerms
     records: PoisonRecords
     metrics: Metrics
@@ -50,7 +58,7 @@ class PartJudge:
         if part.due is not None and part.due - self.clock.now() > EARLY_RECEIPT:
             return comes_back(part, part.due)
         # However many subscriptions it has: only one is asked for.
-        is_known = self.terms.topics.knows(part.topic, most=sys.maxsize)
+        is_known = self.topics.knows(part.topic, most=sys.maxsize)
         has_texts = all(each.text is not None for each in part.deliveries)
         if not is_known or not has_texts or part.generation == UNMATCHED:
             return None
@@ -67,7 +75,7 @@ class PartJudge:
         Raises:
             StorageUnavailable: they can't be read.
         """
-        await self.terms.topics.ready(part.topic)
+        await self.topics.ready(part.topic)
 
     def from_storage(self, part: MessagePart) -> Part | Settlement:
         """
@@ -94,7 +102,7 @@ class PartJudge:
         Raises:
             StorageUnavailable: it can't be read.
         """
-        await self.terms.topics.ready(subscription.topic)
+        await self.topics.ready(subscription.topic)
         known = await off_loop(partial(self.subscriptions.subscription, subscription.key))
         return known or subscription
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -27,9 +27,9 @@ from shared.delivery.policy import (
 )
 from shared.engine.delivering.attempt_recorder import AttemptRecorder
 from shared.engine.delivering.in_hand import Attempted, MessageInHand, Part, Result
-from shared.engine.delivering.judge import PartJudge
 from shared.engine.ports import OffLoop
 from shared.engine.ports.settling import Answer, Ended, FollowUp, Settled, Settlement, Settling
+from shared.subscriptions.subscription import EventSubscription
 from shared.tasks import loop_time
 
 T = TypeVar("T")
@@ -49,7 +49,8 @@ class Settler:
     settling: Settling
     recorder: AttemptRecorder
     clock: Clock
-    judge: PartJudge
+    # Whether a subscription is what is stored now: a read, on a thread.
+    is_unchanged: Callable[[EventSubscription], bool]
     off_loop: OffLoop
     # When what was decided is to be stored, in seconds of the loop's clock; ``None``: it is.
     _flush_at: float | None = None
@@ -112,7 +113,7 @@ class Settler:
                 for each, again in together
             ]
         if repeat_for is None:
-            repeat_for = self.message.others.repeat_for
+            repeat_for = self.message.in_hand.repeat_for
         found = await self.settling.settle(dated, repeat_for)
         for each, settled in zip(dated, found, strict=True):
             if each.ends and settled.answer is not Answer.NOT_OURS:
@@ -142,7 +143,7 @@ class Settler:
         self._flush_at = None
         if settlements := self._settlements(self.clock.now()):
             found = await self.settling.settle(
-                [*settlements.values()], self.message.others.repeat_for
+                [*settlements.values()], self.message.in_hand.repeat_for
             )
             for settled, (part, settlement) in zip(found, settlements.items(), strict=True):
                 self._settled(part, settlement, settled)
@@ -169,15 +170,22 @@ class Settler:
     def _answered_late(
         self, part: Part, batch: Batch, outcome: DeliveryOutcome
     ) -> Coroutine[Any, Any, bool]:
-        """Take back what followed for late successes; tell whether none is delivered again."""
+        """
+        Take back what followed for late successes; tell whether none is delivered again.
+
+        No coroutine function: one would begin in a later turn of the loop, and what is settled
+        before that would still come again. `take_back` marks the successes now; what it returns
+        waits for storage.
+        """
         taken_back = self.settling.take_back(part.key, batch)
+        return self._log_late(part, batch, outcome, taken_back)
 
-        async def answer() -> bool:
-            is_taken_back = await taken_back
-            self.recorder.answered_late(part, batch, outcome, is_cancelled=is_taken_back)
-            return is_taken_back
-
-        return answer()
+    async def _log_late(
+        self, part: Part, batch: Batch, outcome: DeliveryOutcome, taken_back: Awaitable[bool]
+    ) -> bool:
+        is_taken_back = await taken_back
+        self.recorder.answered_late(part, batch, outcome, is_cancelled=is_taken_back)
+        return is_taken_back
 
     async def _attempted(self, part: Part, batch: Batch, attempted: Attempted) -> None:
         """Decide what follows an attempt; its events come back together."""
@@ -210,7 +218,7 @@ class Settler:
         """Ask once a second whether storage has the same subscription: only then an event ends."""
         now = loop_time()
         if part.confirmed is None or now - part.confirmed[0] >= CONFIRMED_FOR:
-            ask = partial(self.judge.is_unchanged, part.subscription)
+            ask = partial(self.is_unchanged, part.subscription)
             part.confirmed = now, await self.off_loop(ask)
         return part.confirmed[1]
 
@@ -221,7 +229,8 @@ class Settler:
             judged = partial(hold_back, delivery, held, part.terms, now)
             kept, end = judged(settled_now(self.clock))
             if end and await self._is_confirmed(part):
-                kept, end = judged(settled_now(self.clock))  # once it was compared with storage's
+                # That read has compared the clock with storage's: by now the event may be younger.
+                kept, end = judged(settled_now(self.clock))
             elif end:
                 kept, end = delivery, None
             if end:

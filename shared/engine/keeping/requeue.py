@@ -18,7 +18,7 @@ from shared.delivery.messages.message import MessagePart
 from shared.delivery.messages.message_writer import encode_remaining, encode_together
 from shared.delivery.policy import EndState
 from shared.engine.ports import Metrics, Queue, Receipt, Sender, StoreTraits
-from shared.engine.ports.settling import FollowUp, Settled, Settlement
+from shared.engine.ports.settling import REPEATED_FOR, FollowUp, Settled, Settlement
 from shared.errors import StorageUnavailable, Unstorable
 from shared.metrics import Metric
 from shared.subscriptions.subscription import SubscriptionKey
@@ -26,7 +26,6 @@ from shared.tasks import loop_time
 
 WAKE_AHEAD = timedelta(minutes=1)  # the period of the wake timer
 OTHER_VERSION_AGAIN_IN = timedelta(minutes=5)  # an instance of that version may receive it
-REPEATED_FOR = timedelta(minutes=2)  # a failing put
 _PAUSES = (0.2, 0.5, 1, 2, 5, 10)  # seconds between puts; the last one repeats
 
 _Key = tuple[SubscriptionKey, DeliveryKey]  # of a delivery in its message
@@ -178,6 +177,7 @@ class PutSettling:
     def take_back(
         self, key: SubscriptionKey, deliveries: Iterable[Delivery]
     ) -> Coroutine[Any, Any, bool]:
+        # Marked before any wait: what is settled in this turn already leaves them out.
         keys = {(key, each.key) for each in deliveries}
         self._delivered |= keys
         return self._take_back(key, keys)

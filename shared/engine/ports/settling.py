@@ -13,6 +13,8 @@ from shared.delivery.messages.message import MessagePart
 from shared.delivery.policy import DeliveryTerms, EndReason, EndState
 from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
 
+REPEATED_FOR = timedelta(minutes=2)  # a failing put, unless its caller can't wait so long
+
 
 class Ended(NamedTuple):
     """The end of a delivery, and its grounds."""

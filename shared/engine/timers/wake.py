@@ -14,8 +14,9 @@ from shared.delivery.messages.copies import without_copies
 from shared.delivery.messages.merging import headers_of, merged
 from shared.delivery.messages.message_writer import encode_together
 from shared.delivery.messages.packing import due_together, most_events
-from shared.engine.keeping.requeue import REPEATED_FOR, Requeue
+from shared.engine.keeping.requeue import Requeue
 from shared.engine.ports import OnLoop, Queue
+from shared.engine.ports.settling import REPEATED_FOR
 from shared.engine.timers.receiving import Intake, ReadMessage
 
 

@@ -66,7 +66,9 @@ class Product:
         directory = _directory(self.app)
         parts = self.app.deliver.judge
         terms = replace(parts.terms, topics=directory)
-        return self.app.new_process(replace(parts, subscriptions=directory, terms=terms))
+        return self.app.new_process(
+            replace(parts, subscriptions=directory, topics=directory, terms=terms)
+        )
 
 
 def a_product(app: Deployment) -> Product:
@@ -76,7 +78,8 @@ def a_product(app: Deployment) -> Product:
     api.reconfigure(resources=InvalidatingStore(app.resources, directory))
     app.publish = replace(app.publish, topics=directory, subscriptions=directory)
     parts = app.deliver.judge
-    parts = replace(parts, subscriptions=directory, terms=replace(parts.terms, topics=directory))
+    terms = replace(parts.terms, topics=directory)
+    parts = replace(parts, subscriptions=directory, topics=directory, terms=terms)
     app.deliver = app.new_process(parts)
     app.push_with(api.pusher)
     api.json("PUT", ORDERS, {"location": "x"}, status=201)
