@@ -9,7 +9,7 @@ from pathlib import Path
 
 from server.failure import CannotStart
 from shared.errors import InvalidSettings
-from shared.settings import NAMES, SECRETS, STORAGE, Settings
+from shared.settings import NAMES, SECRETS, STORAGE, AttemptLogging, Settings
 from shared.wiring.settings import read_settings
 
 #: Names the file with a secret, after the secret's own name.
@@ -20,6 +20,7 @@ CLIENT_ADDRESS = "x-pushgrid-client-address"
 UNUSED = (STORAGE, NAMES["wake_schedule"], NAMES["deadletter_schedule"])
 _MOST = 64 * 1024  # bytes of a secret
 _BY_THE_SERVER = "the server's own"
+_ATTEMPTS = NAMES["attempt_log"]
 _ACCOUNTS, _WEBHOOKS = NAMES["deadletter_accounts"], NAMES["webhook_client_id"]
 
 
@@ -48,6 +49,8 @@ def read_server_settings(environ: Mapping[str, str]) -> Settings:
     Raises:
         CannotStart: one is wrong, or asks for what this home has not got.
     """
+    if not environ.get(_ATTEMPTS, "").strip():
+        environ = {**environ, _ATTEMPTS: AttemptLogging.ALL}  # it costs no request to storage
     try:
         found = read_settings(environ, needs_storage=False)
     except InvalidSettings as error:

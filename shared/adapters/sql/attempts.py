@@ -47,7 +47,7 @@ class SqlAttempts:
         self._most_bytes = most_bytes
 
     def write(self, records: Sequence[AttemptRecord]) -> None:
-        rows = [_row(each) for each in records]
+        rows = [row_of(each) for each in records]
         if rows:
             self._database.write(lambda writing: write_attempts(writing, rows))
 
@@ -133,7 +133,8 @@ def _delete(writing: WriteTransaction, hour: int) -> bool:
     return deleted < MOST_ROWS
 
 
-def _row(record: AttemptRecord) -> Row:
+def row_of(record: AttemptRecord) -> Row:
+    """Return the row of an attempt, as `write_attempts` takes it."""
     record = record.clipped
     return (
         *_names(record.topic, record.subscription),

@@ -13,7 +13,8 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, NamedTuple
 
-from shared.adapters.sql.database import Database, WriteTransaction, moment
+from shared.adapters.sql.attempts import row_of, write_attempts
+from shared.adapters.sql.database import Database, Row, WriteTransaction, moment
 from shared.adapters.sql.documents import find_document
 from shared.adapters.sql.leases import SqlLeases, receipt_of
 from shared.adapters.sql.messages import (
@@ -73,6 +74,7 @@ class _Steps(NamedTuple):
     whole: set[SubscriptionKey]  # nothing of these is open then
     rest: NewMessage | None  # what the message has then; ``None``: what it has, but whole parts
     conditions: Sequence[Settlement]
+    attempts: Sequence[Row]
 
 
 class SqlSettling:
@@ -149,7 +151,9 @@ class SqlSettling:
             if each.part.key.folded not in whole and (each.follow_ups or each.ends)
         ]
         rest = self._rest(partly, whole) if partly else None
-        return _Steps(stored, ended, whole, rest, [each for each in parts if each.ends])
+        conditions = [each for each in parts if each.ends]
+        attempts = [row_of(each) for part in parts for each in part.attempts]
+        return _Steps(stored, ended, whole, rest, conditions, attempts)
 
     def _messages(self, together: Sequence[FollowUp]) -> list[_Stored]:
         """Return the messages for what is due together, without what was delivered meanwhile."""
@@ -223,6 +227,7 @@ class SqlSettling:
             _check_unchanged(writing, each)
         for stored in steps.stored:
             _store(writing, stored)
+        write_attempts(writing, steps.attempts)
         is_over = still_open == steps.whole
         if is_over:
             delete_in_hand(writing, number, run)

@@ -123,7 +123,11 @@ class Deliver:
             settler = Settler(
                 message=message,
                 settling=settling
-                or PutSettling(requeue=self.requeue, metrics=self.recorder.metrics),
+                or PutSettling(
+                    requeue=self.requeue,
+                    metrics=self.recorder.metrics,
+                    record=self.recorder.history.add,
+                ),
                 recorder=self.recorder,
                 clock=self.clock,
                 is_unchanged=self.judge.is_unchanged,

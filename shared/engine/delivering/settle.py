@@ -139,7 +139,7 @@ class Settler:
             self._keep(part, result.due, batch)
 
     async def _flush(self) -> None:
-        """Settle what was decided; rows of the attempt table follow, and nobody waits for them."""
+        """Settle what was decided, with the attempts that led to it."""
         self._flush_at = None
         if settlements := self._settlements(self.clock.now()):
             found = await self.settling.settle(
@@ -147,8 +147,8 @@ class Settler:
             )
             for settled, (part, settlement) in zip(found, settlements.items(), strict=True):
                 self._settled(part, settlement, settled)
-        for part in self._parts:  # Also of one that failed: its attempts were made.
-            if part.rows:
+        for part in self._parts:  # Also of one that failed the attempts were made.
+            if part.rows and part.key.folded in self.message.faults:
                 self.recorder.history.add(part.rows)
                 part.rows = []
 
@@ -278,15 +278,17 @@ class Settler:
                     ends=part.ends,
                     subscription=part.subscription,
                     is_whole=is_whole,
+                    attempts=part.rows,
                 )
                 part.ends = []
         return settlements
 
     def _settled(self, part: Part, settlement: Settlement, settled: Settled) -> None:
         """Hear of the ends, but of what was delivered meanwhile, or is another process's."""
-        part.is_settled = settlement.is_whole
+        part.is_settled, part.rows = settlement.is_whole, []
         if settled.answer is Answer.NOT_OURS:
             telemetry.warning("delivery.not_ours", **part.key._asdict())
+            self.recorder.history.add(settlement.attempts)
             for each in settlement.follow_ups:
                 part.counts[_kind(each)] -= len(each.part.deliveries)
             self.message.abandon(part)

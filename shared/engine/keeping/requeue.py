@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from shared.clock import Clock
+from shared.delivery.attempt_record import AttemptRecord
 from shared.delivery.delivery import Delivery, DeliveryKey
 from shared.delivery.messages.message import MessagePart
 from shared.delivery.messages.message_writer import encode_remaining, encode_together
@@ -149,6 +150,7 @@ class PutSettling:
 
     requeue: Requeue
     metrics: Metrics
+    record: Callable[[Sequence[AttemptRecord]], object]  # has attempts stored soon
     # Held while messages are stored or taken back.
     _changes: asyncio.Lock = field(default_factory=asyncio.Lock)
     _coming_again: set[SubscriptionKey] = field(default_factory=set)
@@ -165,6 +167,7 @@ class PutSettling:
                 alike = follow_up.part.due, follow_up.is_held
                 together[id(follow_up) if follow_up.blob_due_at else alike].append(follow_up)
             await _all_stored(self._store(each, left_out, repeat_for) for each in together.values())
+            self.record([each for part in parts for each in part.attempts])
             for each in (end for part in parts for end in part.ends):
                 key = each.key, each.delivery.key
                 if each.state is EndState.DROPPED:

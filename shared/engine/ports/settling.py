@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from enum import Enum, auto
 from typing import Any, NamedTuple, Protocol
 
+from shared.delivery.attempt_record import AttemptRecord
 from shared.delivery.delivery import Delivery, DeliveryKey
 from shared.delivery.messages.message import MessagePart
 from shared.delivery.policy import DeliveryTerms, EndReason, EndState
@@ -46,6 +47,7 @@ class Settlement:
     # differ); only with these do they count. ``None``: there was none.
     subscription: EventSubscription | None = None
     is_whole: bool = True  # nothing of the part is open any more
+    attempts: Sequence[AttemptRecord] = ()  # that are to be recorded
 
 
 class Answer(Enum):
@@ -70,8 +72,9 @@ class Settling(Protocol):
         """
         Store what follows for *parts*, and end the message with its last one.
 
-        A store with transactions does that in one. Others store what follows; whoever gave the
-        message deletes it after that. What fails is repeated for *repeat_for*.
+        A store with transactions does that in one, with the attempts. Others store what follows;
+        whoever gave the message deletes it after that, and nobody waits for the attempts. What
+        fails is repeated for *repeat_for*.
 
         Raises:
             StorageUnavailable: some may be stored; the message must not be deleted.

@@ -31,7 +31,7 @@ from shared.engine.ports.leases import Lease
 from shared.engine.ports.settling import Answer, Ended, FollowUp, Settlement
 from shared.metrics import Metric
 from shared.subscriptions.subscription import Pause
-from tests.builders import a_delivery, a_message, a_note
+from tests.builders import a_delivery, a_message, a_note, a_record
 from tests.integration.sql.test_leases import MOST, NEW, RETRIES, prime, run, running
 from tests.unit.arm.documents import subscription
 
@@ -257,6 +257,28 @@ def test_nothing_is_stored_of_a_settlement_that_fails(
             assert settled.answer is Answer.SETTLED
         assert await left(folder, clock) == []
         assert await left(folder, clock, RETRIES) == [("crm", 2)]
+
+    run(deliver())
+
+
+@pytest.mark.parametrize("is_ours", [True, False], ids=["settled", "another process's"])
+def test_attempts_are_stored_with_what_follows(
+    folder: Path,
+    clock: FakeClock,
+    is_ours: bool,  # noqa: FBT001
+) -> None:
+    """In the same transaction, so that a kill loses none that has a retry."""
+
+    async def deliver() -> None:
+        async with in_hand(folder, clock, "crm") as message:
+            (crm,) = parts("crm")
+            if not is_ours:
+                await message.store.leases.give_back(message.lease)
+            record = a_record(topic="orders", subscription="crm")
+            await message.settle(Settlement(part=crm, follow_ups=[again(crm)], attempts=[record]))
+        async with running(folder, clock) as store:
+            days = [*store.attempts.read("orders", "crm", START - HOUR)]
+            assert days == ([[record]] if is_ours else [])
 
     run(deliver())
 

@@ -53,6 +53,15 @@ def test_no_storage_account_is_needed_and_no_timer_is_missing():
 
 
 @pytest.mark.parametrize(
+    ("given", "logging"), [(None, "all"), ("", "all"), ("failures", "failures")]
+)
+def test_every_attempt_is_recorded_unless_it_is_said(given, logging):
+    environ = {} if given is None else {"PUSHGRID_ATTEMPT_LOG": given}
+
+    assert read_server_settings(environ).attempt_log == logging
+
+
+@pytest.mark.parametrize(
     ("environ", "named"),
     [
         ({"PUSHGRID_ALLOW_HTTP": "maybe"}, "PUSHGRID_ALLOW_HTTP"),
