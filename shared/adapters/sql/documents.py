@@ -47,7 +47,7 @@ class SqlDocuments:
             raise InvalidDocument(f"The document is larger than {_DOCUMENT_CHARACTERS} characters.")
         key = table.value, partition.lower(), name.lower()
         row = key[2], uuid.uuid4().hex, text
-        pause = _pause_of(document) if table is Table.EVENT_SUBSCRIPTIONS else None
+        pause = _pause_of(table, document)
 
         def write(writing: WriteTransaction) -> Resource:
             there = find_document(writing, table, partition, name)
@@ -117,9 +117,16 @@ def find_document(
     return _resource(rows[0]) if rows else None
 
 
-def _pause_of(document: Document) -> str | None:
-    """Return since when a subscription is paused; ``None``: it is not."""
-    pause = document.get("pause")
+def _pause_of(table: Table, document: Document) -> str | None:
+    """
+    Return what the events of a subscription wait for, which no later pause or hold is.
+
+    Since when it is paused; or by which release its endpoint was let go before this hold: one that
+    is extended goes on. ``None``: it is neither paused nor held.
+    """
+    if table is Table.ENDPOINT_HEALTH and document.get("hold"):
+        return plain(f"hold {document.get('releasedAt')} {document.get('endpoint')}")
+    pause = document.get("pause") if table is Table.EVENT_SUBSCRIPTIONS else None
     since = pause.get("since") if isinstance(pause, dict) else None
     return plain(since) if isinstance(since, str) else None
 

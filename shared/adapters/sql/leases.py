@@ -61,9 +61,11 @@ _ALONE = "(run > 0 AND run < ? AND deaths >= ?) OR (run = 0 AND deaths >= ?) ORD
 _MINE = "id = ? AND run = ?"
 #: What nothing keeps parked any more.
 _FREE = (
-    "SELECT parked.id FROM parked LEFT JOIN documents ON kind = 'eventsubscriptions'"
-    " AND partition = topic AND name = subscription"
-    " WHERE documents.pause IS NULL OR documents.pause <> parked.pause ORDER BY parked.id"
+    "SELECT id FROM parked WHERE NOT EXISTS (SELECT 1 FROM documents"
+    " WHERE kind IN ('eventsubscriptions', 'endpointhealth')"
+    " AND partition = topic AND name = subscription AND documents.pause = parked.pause)"
+    " OR NOT EXISTS (SELECT 1 FROM documents WHERE kind = 'eventsubscriptions'"
+    " AND partition = topic AND name = subscription) ORDER BY id"
 )
 
 Record = Callable[[Queue, str, str], None]  # writes a message to `poison`, with a reason
@@ -164,7 +166,7 @@ class SqlLeases:
             hand.note(moment(min(each.due for each in others)))
         hand.news.set()
 
-    def subscriptions_changed(self) -> None:
+    def may_be_free(self) -> None:
         """Look for what is not parked any more; from any thread."""
         if self._loop:
             note = self._hands[Queue.RETRIES].note
@@ -308,7 +310,7 @@ class SqlLeases:
         await self._database.write_on_loop(write, then=then)
 
     def _claim_freed(self, writing: WriteTransaction, most: int, now: int) -> list[Row]:
-        """Claim what was parked for a pause that is over, or for a subscription that is gone."""
+        """Claim what was parked for a pause or hold that is over, or whose subscription is gone."""
         rows: list[Row] = []
         for (parked,) in writing.rows(_FREE):
             left = most - len(rows)

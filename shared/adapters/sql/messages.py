@@ -101,22 +101,32 @@ def insert(writing: WriteTransaction, queue: Queue, message: NewMessage, run: in
     _insert_payloads(writing, message)
 
 
-NEVER = 2**62  # when a parked message is due
+NEVER = 2**62  # when a message is due that waits for the end of a pause
 
 
 def park(writing: WriteTransaction, number: int, key: SubscriptionKey) -> None:
-    """Let a new message of one subscription wait for the end of its pause, if it is paused."""
-    paused = "kind = 'eventsubscriptions' AND partition = ? AND name = ? AND pause IS NOT NULL"
-    for (pause,) in writing.rows(f"SELECT pause FROM documents WHERE {paused}", *key):
+    """
+    Let a new message of one subscription wait for the end of its pause.
+
+    Or else for that of its endpoint's hold, and no longer than until it is due: then the hold is
+    over by time, and somebody has to ask the endpoint.
+    """
+    waits = (
+        "SELECT pause, CASE kind WHEN 'eventsubscriptions' THEN ? END FROM documents"
+        " WHERE kind IN ('eventsubscriptions', 'endpointhealth') AND partition = ? AND name = ?"
+        " AND pause IS NOT NULL ORDER BY kind DESC LIMIT 1"
+    )
+    for pause, due in writing.rows(waits, NEVER, *key):
         writing.run(
             "INSERT INTO parked (id, topic, subscription, pause) VALUES (?, ?, ?, ?)"
             " ON CONFLICT (topic, subscription, pause) DO NOTHING",
             *(number, *key, pause),
         )
         writing.run(
-            "UPDATE messages SET due = ?, parked = (SELECT id FROM parked WHERE topic = ?"
-            " AND subscription = ? AND pause = ?) WHERE id = ?",
-            *(NEVER, *key, pause, number),
+            "UPDATE messages SET due = COALESCE(?, due),"
+            " parked = (SELECT id FROM parked WHERE topic = ? AND subscription = ? AND pause = ?)"
+            " WHERE id = ?",
+            *(due, *key, pause, number),
         )
 
 

@@ -49,7 +49,7 @@ CREATE TABLE migrations (
   number {number} PRIMARY KEY, oldest {number} NOT NULL, program {text} NOT NULL
 ) {table};
 
--- pause: since when a subscription is paused.
+-- pause: which pause of a subscription, or hold of its endpoint, is not over.
 CREATE TABLE documents (
   kind {text} NOT NULL, partition {text} NOT NULL, name {text} NOT NULL, etag {text} NOT NULL,
   pause {text}, document {text} NOT NULL, PRIMARY KEY (kind, partition, name)
@@ -65,8 +65,8 @@ CREATE TABLE messages (
 CREATE INDEX messages_due ON messages (queue, due) WHERE run = 0;
 CREATE INDEX messages_run ON messages (run) WHERE run > 0;
 CREATE INDEX messages_parked ON messages (parked, id) WHERE parked IS NOT NULL;
--- What parked messages wait for: the end of a pause. Once the subscription is not paused since that
--- time any more, they are free.
+-- What parked messages wait for: the end of a pause or hold. Once its subscription or endpoint has
+-- another or none, they are free.
 CREATE TABLE parked (
   id {number} PRIMARY KEY, topic {text} NOT NULL, subscription {text} NOT NULL,
   pause {text} NOT NULL, UNIQUE (topic, subscription, pause)

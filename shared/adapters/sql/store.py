@@ -90,8 +90,8 @@ class SqlStore:
         self.counts = SqlCounts(database)
 
     def _changed(self, table: Table) -> None:
-        if table is Table.EVENT_SUBSCRIPTIONS:
-            self.leases.subscriptions_changed()
+        if table in (Table.EVENT_SUBSCRIPTIONS, Table.ENDPOINT_HEALTH):
+            self.leases.may_be_free()
 
     def settling(self, lease: Lease, metrics: Metrics) -> SqlSettling:
         """Return what settles a message in hand."""

@@ -494,6 +494,43 @@ def test_what_a_pause_holds_is_parked_until_it_is_over(
     run(deliver())
 
 
+@pytest.mark.parametrize(
+    ("then", "is_free"),
+    [
+        ({"hold": None, "releasedAt": "2026-01-01"}, True),
+        ({"hold": {"since": "2026-01-02"}, "releasedAt": "2026-01-01"}, True),
+        ({"hold": {"since": "2026-01-02"}, "releasedAt": None}, False),
+    ],
+    ids=["released", "held anew", "extended"],
+)
+def test_what_a_hold_holds_comes_once_it_is_over(
+    folder: Path,
+    clock: FakeClock,
+    then: dict[str, Any],
+    is_free: bool,  # noqa: FBT001
+) -> None:
+    """And in any case when it is due: the hold is over by time, and wants its probe."""
+    row = Table.ENDPOINT_HEALTH, "orders", "crm"
+
+    async def deliver() -> None:
+        async with running(folder, clock) as store:
+            await prime(store)
+            await asyncio.to_thread(Paused, store)  # it is not
+            hold = {"endpoint": "e", "hold": {"since": "2026-01-01"}, "releasedAt": None}
+            stored = await asyncio.to_thread(store.documents.put, *row, hold, None)
+            await put_and_hold(store, 5)
+            await asyncio.to_thread(store.documents.put, *row, hold | then, stored.etag)
+            if not is_free:
+                await store.sender.put(RETRIES, "another")
+                assert [each.body for each in await store.leases.claim(RETRIES, MOST)] == [
+                    b"another"
+                ]
+                clock.advance(timedelta(minutes=5))
+            assert sum(events_of(await store.leases.claim(RETRIES, MOST))) == 10
+
+    run(deliver())
+
+
 @pytest.mark.parametrize("is_resumed", [True, False], ids=["resumed meanwhile", "held"])
 def test_what_is_held_and_not_paused_comes_when_it_is_due(
     folder: Path,
