@@ -7,10 +7,11 @@ from (`Leases`). Who else may take them, and what one transaction holds, is its 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from shared.app import BackgroundWork
 from shared.engine.ports import Metrics, Queue, Store, Threads
 from shared.engine.ports.leases import Lease, Leases
 from shared.engine.ports.settling import Settling
@@ -39,6 +40,10 @@ class Home(Protocol):
     @property
     def is_elected(self) -> bool:
         """Whether this process runs the timers: of all on one home, one does."""
+
+    @property
+    def background(self) -> Sequence[BackgroundWork]:
+        """What the home does by itself in the elected process."""
 
     @property
     def fault(self) -> str | None:

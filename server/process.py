@@ -194,7 +194,7 @@ class RunningServer:
             self.home,
             app.threads,
             everywhere=app.app.background,
-            elected=timers_of(app.app),
+            elected=[*timers_of(app.app), *self.home.background],
         )
         process.spare_what_lasts()
         await self._listen(front)

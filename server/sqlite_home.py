@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
+from time import monotonic
 
 import apsw
 
+from shared import telemetry
 from shared.adapters.sql.store import SqlStore
+from shared.app import BackgroundWork
+from shared.clock import Deadline
 from shared.engine.ports import Metrics, Threads
 from shared.engine.ports.leases import Lease, Leases
 from shared.engine.ports.settling import Settling
@@ -16,6 +22,9 @@ from shared.settings import Settings
 from shared.subscriptions.subscription import SubscriptionKey
 from shared.watched_clock import WatchedClock
 
+#: Dead letters and poison records go after this time: nobody else bounds the folder.
+DEAD_LETTERS_KEPT_FOR = timedelta(days=90)
+_RETENTION_EVERY, _RETENTION_AT_MOST = timedelta(hours=1), timedelta(minutes=1)
 #: The version of the library that is linked.
 SQLITE = apsw.sqlite_lib_version()
 
@@ -37,6 +46,7 @@ class SqliteHome:
             blob_url=settings.public_url or "",
             told=clock.storage_answered,
         )
+        self._clock = clock
         self._died = asyncio.Event()
 
     @property
@@ -45,6 +55,18 @@ class SqliteHome:
 
     def settling(self, lease: Lease, metrics: Metrics) -> Settling:
         return self.store.settling(lease, metrics)
+
+    @property
+    def background(self) -> Sequence[BackgroundWork]:
+        return [BackgroundWork("retention", _RETENTION_EVERY, self._delete_old)]
+
+    def _delete_old(self) -> bool:
+        before = self._clock.now() - DEAD_LETTERS_KEPT_FOR
+        if self._clock.is_settled:
+            deadline = Deadline(_RETENTION_AT_MOST, monotonic)
+            if count := self.store.dead_letters.delete_before(before, deadline):
+                telemetry.info("dead_letters.deleted", count=count)
+        return False
 
     @property
     def fault(self) -> str | None:

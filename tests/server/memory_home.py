@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from pushgrid.testing.memory import MemoryQueues, MemorySender, MemoryStore, StoredMessage
 from server.home import DELIVERED
+from shared.app import BackgroundWork
 from shared.clock import Clock
 from shared.delivery.messages.message import OtherVersion, ReplayStep
 from shared.delivery.messages.message_reader import decode
@@ -118,6 +119,7 @@ class MemoryHome:
         self.store.queues, self.store.sender = self.queues, MemorySender(self.queues, _at_once)
         self.leases = MemoryLeases(self.queues)
         self.is_elected = True
+        self.background: Sequence[BackgroundWork] = ()
         self.fault: str | None = None
         self.refusal = ""  # why it can't be opened
         self.calls: list[str] = []  # in their order
