@@ -559,8 +559,7 @@ class App:
 
         return WatchWaiting(
             queues=self.watch_queues,
-            counts=self.store.counts,
-            state=self.store.documents,
+            store=self.store,
             clock=self._clock,
         )
 
@@ -718,16 +717,13 @@ class App:
 
         return Status(
             counts=store.counts,
+            measures=store.measures,
             snapshot=snapshot,
             held=self._kept(lambda: held_subscriptions(store.documents, clock.now())),
             topics=lambda seen: topic_states(
                 store.documents, clock.now(), (*accounts, DEPLOYMENT), seen
             ),
-            activities=self._kept(
-                lambda: read_activities(
-                    store.counts, store.attempts, store.documents, clock.now(), delay
-                )
-            ),
+            activities=self._kept(lambda: read_activities(store, clock.now(), delay)),
             replays=self._list_replays,
             operators=self.operators,
             timers=self.timers,

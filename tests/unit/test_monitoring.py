@@ -15,7 +15,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from shared.engine.operations.activity import Activity
 from shared.engine.operations.prometheus import _LABELS, Gauge, exposition
-from shared.engine.operations.status import _ended, _gauges, _held, _waiting
+from shared.engine.operations.status import _ended, _gauges, _held, _measured, _waiting
+from shared.engine.ports.measures import StoreMeasure
 from shared.events.notices import NoticeKind
 from shared.metrics import DEFINITIONS, Series, Sum
 from shared.subscriptions.subscription import SubscriptionKey
@@ -24,6 +25,7 @@ FOLDER = Path(__file__).parents[2] / "docs/monitoring"
 RULES = FOLDER / "prometheus-rules.yaml"
 DASHBOARD = FOLDER / "grafana-dashboard.json"
 _KEY = SubscriptionKey("orders", "crm")
+_OF_SQL = ("commits_total", "commit_seconds_total", "wal_bytes", "disk_free_bytes")
 _FIXED = {"queue", "timer", "reason", "state"}
 
 
@@ -39,6 +41,7 @@ def exposed() -> dict[str, set[str]]:
         _held([]),
         _ended([]),
         *_waiting({_KEY: Activity(waiting=1)}),
+        *_measured(StoreMeasure(name, "…", 1) for name in _OF_SQL),
     ]
     text = exposition({_KEY: counts}, gauges)
     found = {

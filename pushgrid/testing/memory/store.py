@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from copy import copy
 from itertools import count
 from typing import Self
@@ -15,6 +15,7 @@ from pushgrid.testing.memory.queues import MemoryQueues, MemorySender
 from pushgrid.testing.memory.tables import MemoryAttempts, MemoryResources
 from shared.adapters.azure_storage.traits import AZURE_STORAGE
 from shared.engine.ports import Chance, OffLoop, StoreTraits
+from shared.engine.ports.measures import StoreMeasure
 
 
 class MemoryStore:
@@ -46,6 +47,12 @@ class MemoryStore:
         self.numbers: Iterator[int] = count(1)  # of what begins on it, in any process
         self._off_loop = off_loop
         self.sender = MemorySender(self.queues, off_loop)
+
+    def unfinished(self) -> None:
+        """Tell nothing, as Azure Storage."""
+
+    def measures(self) -> Sequence[StoreMeasure]:
+        return ()
 
     def of(self, process: str, off_loop: OffLoop | None = None) -> Self:
         """Return the same store as *process* sees it, whose sender does its work *off_loop*."""

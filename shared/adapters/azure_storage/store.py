@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from shared.adapters.azure_storage.attempts import StorageAttempts
 from shared.adapters.azure_storage.blobs import StorageDeadLetters, StoragePayloads
@@ -13,6 +14,9 @@ from shared.adapters.azure_storage.sender import MessagePut, Send, StorageSender
 from shared.adapters.azure_storage.tables import StorageResources
 from shared.adapters.azure_storage.traits import AZURE_STORAGE
 from shared.engine.ports import Queue, Threads
+
+if TYPE_CHECKING:
+    from shared.engine.ports.measures import StoreMeasure
 
 _PUT_THREADS = 4  # of each pool
 
@@ -51,6 +55,13 @@ class AzureStore:
         self.dead_letters = StorageDeadLetters(own, self._others)
         self.attempts = StorageAttempts(own)
         self.counts = StorageMetrics(own)
+
+    def unfinished(self) -> None:
+        """Tell nothing: queues know no subscriptions."""
+
+    def measures(self) -> Sequence[StoreMeasure]:
+        """Return nothing: Azure Monitor measures the account."""
+        return ()
 
     def message_puts(self, others: Collection[str]) -> dict[str, MessagePut]:
         """Return what puts messages into queues of users, by account: the own one and *others*."""

@@ -406,6 +406,11 @@ class SqliteDatabase:
         return self.read(read)
 
     @property
+    def free_bytes(self) -> int:
+        """What the disk of the folder has left."""
+        return self._folder.free_bytes
+
+    @property
     def commit_time(self) -> tuple[int, float]:
         """How many commits there were, and how many seconds they took, their syncs included."""
         return self._connection.commits, self._connection.commit_seconds

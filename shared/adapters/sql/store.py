@@ -15,7 +15,7 @@ from shared.adapters.sql.folder import Folder
 from shared.adapters.sql.leases import SqlLeases
 from shared.adapters.sql.messages import NewMessages
 from shared.adapters.sql.payloads import SqlPayloads
-from shared.adapters.sql.queues import SqlQueues
+from shared.adapters.sql.queues import SqlQueues, Waiting
 from shared.adapters.sql.sender import SqlSender
 from shared.adapters.sql.settling import SqlSettling
 from shared.adapters.sql.sqlite import LOW_WATER, SqliteDatabase
@@ -24,6 +24,8 @@ from shared.clock import Clock
 from shared.engine.keeping.poison_records import PoisonRecords
 from shared.engine.ports import DeadLetters, Metrics, Table, Threads
 from shared.engine.ports.leases import Lease
+from shared.engine.ports.measures import StoreMeasure, Unfinished
+from shared.subscriptions.subscription import SubscriptionKey
 
 ACCOUNT = "pushgrid"
 _THREADS = 2  # for what the event loop must not wait for
@@ -92,6 +94,31 @@ class SqlStore:
     def _changed(self, table: Table) -> None:
         if table in (Table.EVENT_SUBSCRIPTIONS, Table.ENDPOINT_HEALTH):
             self.leases.may_be_free()
+
+    def unfinished(self) -> dict[SubscriptionKey, Unfinished]:
+        waiting, given_up = self.queues.waiting(), self.queues.waiting(given_up=True)
+        none = Waiting(0, 0)
+        return {
+            key: Unfinished(waiting.get(key, none).events, given_up.get(key, none).events)
+            for key in waiting.keys() | given_up.keys()
+        }
+
+    def measures(self) -> list[StoreMeasure]:
+        size, free, wal = self.database.sizes
+        commits, seconds = self.database.commit_time
+        return [
+            StoreMeasure("commits_total", "Transactions committed.", commits, only_rises=True),
+            StoreMeasure(
+                "commit_seconds_total",
+                "Seconds that commits took, with their syncs.",
+                seconds,
+                only_rises=True,
+            ),
+            StoreMeasure("bytes", "Size of the database.", size),
+            StoreMeasure("unused_bytes", "Of these, what nothing needs.", free),
+            StoreMeasure("wal_bytes", "Size of the write-ahead log.", wal),
+            StoreMeasure("disk_free_bytes", "Free space of the disk.", self.database.free_bytes),
+        ]
 
     def settling(self, lease: Lease, metrics: Metrics) -> SqlSettling:
         """Return what settles a message in hand."""

@@ -10,8 +10,9 @@ from itertools import takewhile
 from typing import Any, NamedTuple
 
 from shared.engine.operations.event_timeline import failure_documents
-from shared.engine.ports import AttemptChoice, AttemptReader, CountReader, ResourceStore
-from shared.engine.timers.waiting_events import Unfinished, read_offsets, unfinished_events
+from shared.engine.ports import AttemptChoice, AttemptReader, Store
+from shared.engine.ports.measures import Unfinished
+from shared.engine.timers.waiting_events import read_unfinished
 from shared.metrics import Counts, Metric, count_of, most_frequent_error, total_of
 from shared.subscriptions.subscription import SubscriptionKey
 
@@ -63,11 +64,7 @@ Activities = Mapping[SubscriptionKey, Activity]  # by topic and subscription in 
 
 
 def read_activities(
-    counts: CountReader,
-    attempts: AttemptReader,
-    state: ResourceStore,
-    now: datetime,
-    blobs_due: timedelta,
+    store: Store, now: datetime, blobs_due: timedelta
 ) -> dict[SubscriptionKey, Activity]:
     """
     Read the activity of each subscription with events that wait, have failed or were given up.
@@ -76,7 +73,7 @@ def read_activities(
     each of `MOST_FAILURES_READ` one a day more. Of others only what is unfinished is known.
     Dead letters are written *blobs_due* after an event's last attempt.
     """
-    unfinished = unfinished_events(counts.totals(), read_offsets(state))
+    unfinished, counts = read_unfinished(store), store.counts
     failed = {
         key: events
         for key, found in counts.hours(now - _HOUR).items()
@@ -89,7 +86,7 @@ def read_activities(
         found[key] = activity_of(found[key], minutes, now)
     troubled = (key for key, _ in at_stake.most_common(MOST_READ) if _has_failures(found[key]))
     for _, key in zip(range(MOST_FAILURES_READ), troubled, strict=False):
-        found[key] = _with_failure(key, found[key], attempts, now)
+        found[key] = _with_failure(key, found[key], store.attempts, now)
     return found
 
 

@@ -45,6 +45,7 @@ class Gauge(NamedTuple):
     help: str
     labels: tuple[str, ...]
     values: Mapping[tuple[str, ...], float]
+    kind: str = "gauge"
 
 
 def exposition(totals: Mapping[SubscriptionKey, Counts], gauges: Iterable[Gauge]) -> str:
@@ -58,7 +59,7 @@ def exposition(totals: Mapping[SubscriptionKey, Counts], gauges: Iterable[Gauge]
         lines += _counter(metric, totals)
     for gauge in gauges:
         name = f"pushgrid_{gauge.name}"
-        lines += [f"# HELP {name} {gauge.help}", f"# TYPE {name} gauge"]
+        lines += [f"# HELP {name} {gauge.help}", f"# TYPE {name} {gauge.kind}"]
         lines += [
             _sample(name, dict(zip(gauge.labels, key, strict=True)), value)
             for key, value in sorted(gauge.values.items())
@@ -95,7 +96,7 @@ def _samples(name: str, labels: Mapping[str, str], sum_: Sum, *, is_count: bool)
 
 def _sample(name: str, labels: Mapping[str, str], value: float) -> str:
     pairs = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
-    return f"{name}{{{pairs}}} {value:.15g}"
+    return f"{name}{{{pairs}}} {value:.15g}" if pairs else f"{name} {value:.15g}"
 
 
 def _escaped(text: str) -> str:

@@ -16,6 +16,7 @@ from shared.engine.operations.operator_authorization import Operators
 from shared.engine.operations.prometheus import CONTENT_TYPE, Gauge, exposition
 from shared.engine.operations.subscription_state import HoldState
 from shared.engine.ports import POISON_QUEUES, STATE, CountReader, Queue, Store, Table
+from shared.engine.ports.measures import StoreMeasure
 from shared.engine.replaying.job import ReplayJob
 from shared.engine.timers.preparation import first_start
 from shared.engine.timers.queue_watch import QueueState, states
@@ -57,6 +58,7 @@ class Status:
     """
 
     counts: CountReader
+    measures: Callable[[], Sequence[StoreMeasure]]
     snapshot: Callable[[], Snapshot | None]  # may be some seconds old, since anybody may ask
     held: Callable[[], Sequence[HoldState]]
     topics: Callable[[Activities], Mapping[str, Any]]  # `topic_states` of now with these activities
@@ -87,11 +89,13 @@ class Status:
         operator = self.operators.authorize(request.headers.get("authorization"))
         seen = self.activities()
         if what == "topics":
-            if operator.is_reader:
-                return answer(200, {"access": "read", **self.topics(without_answers(seen))})
-            return answer(200, {"access": "full", **self.topics(seen)})
+            shown = without_answers(seen) if operator.is_reader else seen
+            access = "read" if operator.is_reader else "full"
+            measured = {each.name: each.value for each in self.measures()}
+            return answer(200, {"access": access, "store": measured, **self.topics(shown)})
         totals = self.counts.totals()
         gauges = [*_gauges(self.snapshot()), _held(self.held()), *_waiting(seen)]
+        gauges += _measured(self.measures())
         text = exposition(totals, [*gauges, _ended(self.replays())])
         return HttpAnswer(status=200, headers={"Content-Type": CONTENT_TYPE}, body=text.encode())
 
@@ -219,6 +223,13 @@ def _ended(jobs: Iterable[ReplayJob]) -> Gauge:
         ("state",),
         last,
     )
+
+
+def _measured(found: Iterable[StoreMeasure]) -> list[Gauge]:
+    return [
+        Gauge(f"store_{name}", text, (), {(): value}, "counter" if only_rises else "gauge")
+        for name, text, value, only_rises in found
+    ]
 
 
 def _waiting(found: Activities) -> list[Gauge]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from shared.engine.ports.blobs import DeadLetterReader, DeadLetterStore, PayloadStore
 from shared.engine.ports.documents import ResourceStore
@@ -16,6 +17,10 @@ from shared.engine.ports.records import (
     CountSink,
     MetricRetention,
 )
+
+if TYPE_CHECKING:
+    from shared.engine.ports.measures import StoreMeasure, Unfinished
+    from shared.subscriptions.subscription import SubscriptionKey
 
 
 class Queues(Receiver, QueueWatch, Protocol):
@@ -113,3 +118,21 @@ class Store(Protocol):
     @property
     def counts(self) -> StoredCounts:
         """Counts of all processes."""
+
+    def unfinished(self) -> Mapping[SubscriptionKey, Unfinished] | None:
+        """
+        Return exactly which events have not ended; names are in lower case.
+
+        ``None``: it can't tell, and they are counted.
+
+        Raises:
+            StorageUnavailable: it did not answer.
+        """
+
+    def measures(self) -> Sequence[StoreMeasure]:
+        """
+        Return what it measures of itself; nothing, if another service does.
+
+        Raises:
+            StorageUnavailable: it did not answer.
+        """

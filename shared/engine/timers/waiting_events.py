@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from shared import telemetry
 from shared.clock import Clock, Deadline
-from shared.engine.ports import STATE, CountReader, Resource, ResourceStore, Table
+from shared.engine.ports import STATE, Resource, ResourceStore, Store, Table
+from shared.engine.ports.measures import Unfinished
 from shared.engine.timers.queue_watch import WatchQueues
 from shared.errors import UNREADABLE, Conflict
 from shared.metrics import Counts, Metric, count_of, most_frequent_error
@@ -21,13 +22,6 @@ MOST_LINES = 20  # a look
 MOST_OFFSETS = 2000  # a row holds them all
 _ENDED = (Metric.DELIVERY_SUCCESS, Metric.DEAD_LETTERED, Metric.DROPPED)
 _ROW = (Table.TOPICS, STATE, "waiting")
-
-
-class Unfinished(NamedTuple):
-    """Events of a subscription that have not ended; those that are given up do not wait."""
-
-    waiting: int
-    awaiting_blob: int = 0  # given up, and their dead letters are to be written
 
 
 class Offset(NamedTuple):
@@ -84,6 +78,14 @@ def read_offsets(state: ResourceStore) -> dict[SubscriptionKey, Offset]:
     return _offsets(state.get(*_ROW))
 
 
+def read_unfinished(store: Store) -> Mapping[SubscriptionKey, Unfinished]:
+    """Return the unfinished events, as the store knows them, or as they are counted."""
+    known = store.unfinished()
+    if known is not None:
+        return known
+    return unfinished_events(store.counts.totals(), read_offsets(store.documents))
+
+
 @dataclass(slots=True, kw_only=True)
 class WatchWaiting:
     """
@@ -95,8 +97,7 @@ class WatchWaiting:
     """
 
     queues: WatchQueues
-    counts: CountReader
-    state: ResourceStore
+    store: Store
     clock: Clock
     _looked_at: float | None = None  # seconds, as `WatchQueues.looked_at`
     _seen: dict[SubscriptionKey, tuple[Tally, float]] = field(default_factory=dict)
@@ -106,12 +107,11 @@ class WatchWaiting:
         looked = self.queues.looked_at
         if looked is None or looked == self._looked_at or deadline.has_passed:
             return
-        totals = self.counts.totals()
         if self.queues.is_empty:
-            self._correct(tallies(totals), looked)
+            self._correct(tallies(self.store.counts.totals()), looked)
         else:
             self._seen.clear()
-            self._log(unfinished_events(totals, read_offsets(self.state)))
+            self._log(read_unfinished(self.store))
         self._looked_at = looked
 
     def _correct(self, found: Mapping[SubscriptionKey, Tally], now: float) -> None:
@@ -127,7 +127,7 @@ class WatchWaiting:
         }
         if not quiet:
             return
-        stored = self.state.get(*_ROW)
+        stored = self.store.documents.get(*_ROW)
         known = _offsets(stored)
         offsets = {key: known.get(key, _NO_OFFSET) for key in found} | quiet
         largest = sorted(offsets, key=lambda key: -max(map(abs, offsets[key])))[:MOST_OFFSETS]
@@ -135,11 +135,11 @@ class WatchWaiting:
         if offsets != known:
             document = {"offsets": [[*key, *offset] for key, offset in sorted(offsets.items())]}
             with suppress(Conflict):  # Another instance was first.
-                self.state.put(*_ROW, document, stored.etag if stored else None)
+                self.store.documents.put(*_ROW, document, stored.etag if stored else None)
 
     def _log(self, found: Mapping[SubscriptionKey, Unfinished]) -> None:
         waiting = [key for key in found if found[key].waiting]
-        hours = self.counts.hours(self.clock.now()) if waiting else {}
+        hours = self.store.counts.hours(self.clock.now()) if waiting else {}
         for key in sorted(waiting, key=lambda key: -found[key].waiting)[:MOST_LINES]:
             cause = most_frequent_error(hours.get(key, {})) or None
             telemetry.info(

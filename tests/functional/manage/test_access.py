@@ -172,6 +172,7 @@ class App:
         if name.startswith("status/"):
             status = Status(
                 counts=self.api.counts,
+                measures=list,
                 snapshot=lambda: None,
                 held=list,
                 topics=lambda seen: topic_states(

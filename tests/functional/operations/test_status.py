@@ -444,7 +444,7 @@ def test_the_minutes_of_few_are_read_however_many_fail(
     monkeypatch.setattr(app.counts, "minutes", minutes)
     monkeypatch.setattr(app.attempts, "read", read)
 
-    found = read_activities(app.counts, app.attempts, app.resources, app.clock.now(), 5 * MINUTE)
+    found = read_activities(app.store, app.clock.now(), 5 * MINUTE)
 
     assert (minutes.call_count, read.call_count) == (MOST_READ, MOST_FAILURES_READ)
     assert minutes.call_args_list[0].args[1] == f"s-{MOST_READ + 19}"

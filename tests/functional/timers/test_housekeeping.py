@@ -9,11 +9,8 @@ import pytest
 
 from pushgrid.testing.memory import START
 from shared.engine.ports import Queue, Table
-from shared.engine.timers.waiting_events import (
-    Unfinished,
-    read_offsets,
-    unfinished_events,
-)
+from shared.engine.ports.measures import Unfinished
+from shared.engine.timers.waiting_events import read_offsets, unfinished_events
 from shared.errors import Conflict, StorageUnavailable
 from shared.metrics import CountRow, Metric, Series, Span, Sum
 from shared.subscriptions.subscription import SubscriptionKey

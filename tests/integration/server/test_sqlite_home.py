@@ -3,34 +3,54 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pushgrid.testing.memory import FakeClock
 from server.environment import read_server_settings
+from server.served_app import ServedApp
 from server.sqlite_home import DEAD_LETTERS_KEPT_FOR, SqliteHome
 from shared.adapters.threads import SystemThreads
+from shared.app import App
+from shared.delivery.messages.message_writer import encode_together
+from shared.engine.ports import Queue
+from shared.http import HttpRequest
 from shared.subscriptions.subscription import DeadLetterDestination
 from shared.watched_clock import WatchedClock
+from tests.builders import a_delivery, a_message
+from tests.integration.sql.test_app import subscribe
 
+TOPICS = HttpRequest(
+    method="GET",
+    url="/status/topics",
+    headers={"authorization": "Bearer k"},
+    params={"what": "topics"},
+)
 DEAD = DeadLetterDestination(container="dead")
 
 
 @asynccontextmanager
-async def opened(folder: Path, time: FakeClock) -> AsyncIterator[SqliteHome]:
+async def served(folder: Path, time: FakeClock) -> AsyncIterator[tuple[App, SqliteHome]]:
     threads = SystemThreads()
     threads.attach()
     clock = WatchedClock(time.now, time.monotonic)
-    home = SqliteHome(folder, read_server_settings({"PUSHGRID_ADMIN_KEY": "k"}), clock, threads)
+    settings = read_server_settings({"PUSHGRID_ADMIN_KEY": "k"})
+    home = SqliteHome(folder, settings, clock, threads)
     await home.open()
     try:
-        yield home
+        yield ServedApp(settings, home, clock, threads).app, home
     finally:
         await home.close()
+
+
+def measures(home: SqliteHome) -> dict[str, float]:
+    return {each.name: each.value for each in home.store.measures()}
 
 
 def do_all(home: SqliteHome) -> None:
@@ -45,7 +65,7 @@ def test_dead_letters_go_after_their_time(tmp_path: Path, has_jumped: bool) -> N
     pass_time: Callable[[timedelta], None] = time.jump if has_jumped else time.advance
 
     async def test() -> list[str]:
-        async with opened(tmp_path / "data", time) as home:
+        async with served(tmp_path / "data", time) as (_, home):
             dead = home.store.dead_letters
             await asyncio.to_thread(dead.write, DEAD, "a/old.json", b"[]")
             await asyncio.to_thread(dead.write_poison, "a/poison.json", b"{}")
@@ -58,3 +78,26 @@ def test_dead_letters_go_after_their_time(tmp_path: Path, has_jumped: bool) -> N
 
     left = ["a/new.json", "a/old.json", "a/poison.json"] if has_jumped else ["a/new.json"]
     assert asyncio.run(test()) == left
+
+
+def test_the_store_tells_what_waits_and_what_it_measures(tmp_path: Path) -> None:
+    """Exactly, whatever was counted: the counts of a process that was killed are lost."""
+
+    async def test() -> tuple[dict[str, float], dict[str, float], Any]:
+        async with served(tmp_path / "data", FakeClock()) as (app, home):
+            await asyncio.to_thread(subscribe, home.store)
+            before = await asyncio.to_thread(measures, home)
+            part = a_message([a_delivery(number) for number in range(3)], subscription="crm")
+            ((_, text),) = encode_together([part], home.store.traits.message_size)
+            await home.store.sender.put(Queue.RETRIES, text, timedelta(hours=1))
+            after = await asyncio.to_thread(measures, home)
+            answer = await asyncio.to_thread(app.status.run, TOPICS)
+            return before, after, json.loads(answer.body)
+
+    before, after, shown = asyncio.run(test())
+    assert after["commits_total"] == before["commits_total"] + 1
+    assert after["commit_seconds_total"] > before["commit_seconds_total"]
+    assert after["wal_bytes"] > before["wal_bytes"]
+    assert after["disk_free_bytes"] > after["bytes"] > 0
+    assert set(shown["store"]) == set(after)
+    assert shown["waiting"]["events"] == 3
