@@ -18,6 +18,7 @@ from shared import VERSION
 _COMMANDS = {
     "admin-key": ("cli.local.known_locally", "admin_key"),
     "apply": ("cli.apply", "apply"),
+    "backup": ("cli.serving.copies", "backup"),
     "cost": ("cli.cost", "cost"),
     "dead-letters": ("cli.dead_letters", "dead_letters"),
     "demo": ("cli.local.demo", "demo"),
@@ -27,6 +28,7 @@ _COMMANDS = {
     "listen": ("cli.local.listen", "listen"),
     "namespace": ("cli.topics", "namespace"),
     "publish": ("cli.publish", "publish"),
+    "restore": ("cli.serving.copies", "restore"),
     "schema": ("cli.apply", "schema"),
     "serve": ("cli.serve", "serve"),
     "status": ("cli.status", "status"),

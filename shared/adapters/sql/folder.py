@@ -19,6 +19,17 @@ class StoreRefused(InvalidSettings):
     """The store can't be used as it is; the message says what to do."""
 
 
+def sync(path: Path) -> None:
+    """Make safe what a file has, or which files a folder has."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        # macOS: a plain sync leaves data in the drive's cache.
+        fcntl.fcntl(descriptor, getattr(fcntl, "F_FULLFSYNC", fcntl.F_GETFD))
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 class Folder:
     """
     A folder that this process has for itself until `release`; it is made if it is missing.
@@ -80,13 +91,7 @@ class Folder:
     def sync(self, path: Path) -> None:
         """Make a new file safe: its content, and that it is there."""
         for each in (path, path.parent, self.path):
-            descriptor = os.open(each, os.O_RDONLY)
-            try:
-                # macOS: a plain sync leaves data in the drive's cache.
-                fcntl.fcntl(descriptor, getattr(fcntl, "F_FULLFSYNC", fcntl.F_GETFD))
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+            sync(each)
 
     def _be_private(self) -> None:
         found = self.path.stat()

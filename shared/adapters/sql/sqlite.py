@@ -21,7 +21,7 @@ import apsw
 
 from shared import telemetry
 from shared.adapters.sql.database import ReadTransaction, Row, Write, micros, moment
-from shared.adapters.sql.folder import FILE_MODE, Folder, StoreRefused
+from shared.adapters.sql.folder import DATABASE, FILE_MODE, Folder, StoreRefused, sync
 from shared.adapters.sql.group_writer import Broken, GroupWriter
 from shared.adapters.sql.migrations import LATEST, Migration, migrations, refusal
 from shared.clock import Clock
@@ -83,7 +83,7 @@ class SqliteConnection:
         self.told: Callable[[datetime, float], object] = lambda _, __: None
         self.commits, self.commit_seconds = 0, 0.0
         with _refused(folder), ExitStack() as undone:
-            self._file = _open(folder, vfs)
+            self._file = _open(folder.database, vfs)
             undone.callback(self._file.close)
             self._prepare()
             self.make_safe()
@@ -140,7 +140,7 @@ class SqliteConnection:
     def _faults(self) -> list[str]:
         """Check what is in the file: a connection of its own has nothing in memory."""
         try:
-            with closing(_open(self._folder, self._vfs)) as fresh:
+            with closing(_open(self._folder.database, self._vfs)) as fresh:
                 return [text for (text,) in fresh.execute("PRAGMA quick_check(3)") if text != "ok"]
         except apsw.Error as error:
             raise Broken(_said(error)) from error
@@ -159,7 +159,7 @@ class SqliteConnection:
             todo = [each for each in migrations("sqlite") if each.number > schema]
             if todo and schema:
                 copy = self._folder.backup_path(f"schema-{schema}")
-                _copy(self._folder, copy, self._vfs)
+                _copy(self._folder.database, copy, self._vfs)
                 telemetry.info("store.migrating", schema=schema, to=todo[-1].number, copy=str(copy))
             for each in todo:
                 self._migrate(each)
@@ -415,18 +415,6 @@ class SqliteDatabase:
         """How many commits there were, and how many seconds they took, their syncs included."""
         return self._connection.commits, self._connection.commit_seconds
 
-    def back_up(self, path: Path) -> None:
-        """
-        Write a copy to *path*, where no file is: as of one moment, synced and checked.
-
-        Raises:
-            StoreRefused: it can't be written; a part of it may be there.
-        """
-        try:
-            _copy(self._folder, path, self._vfs)
-        except (OSError, apsw.Error) as error:
-            raise StoreRefused(f"The copy '{path}' can't be written: {error}") from error
-
     def close(self) -> None:
         """Store what was asked for, and let another server have the folder."""
         while not self._readers.empty():
@@ -455,6 +443,31 @@ class SqliteDatabase:
             raise StorageUnavailable(
                 "The disk is almost full: nothing new is accepted, what is stored is delivered."
             )
+
+
+def back_up(path: Path, copy: Path) -> None:
+    """
+    Write to *copy*, where no file is, the store in the folder *path*, whose server may run.
+
+    It is as of one moment, synced and checked.
+
+    Raises:
+        StoreRefused: there is no store, or the copy can't be written; then none is there.
+    """
+    database = path / DATABASE
+    partial = copy.with_name(f"{copy.name}.part")
+    try:
+        if copy.exists():
+            raise StoreRefused(f"'{copy}' exists: name another file.")
+        if not database.is_file():
+            raise StoreRefused(f"'{path}' has no store: name the folder of a server.")
+        with ExitStack() as undone:
+            undone.callback(partial.unlink, missing_ok=True)
+            _copy(database, partial)
+            partial.rename(copy)
+        sync(copy.parent)
+    except (OSError, apsw.Error) as error:
+        raise StoreRefused(f"The copy '{copy}' can't be written: {error}") from error
 
 
 def restore(path: Path, copy: Path) -> Path:
@@ -488,7 +501,7 @@ class _Reader:
     """A connection that reads: it never writes, nor checkpoints."""
 
     def __init__(self, folder: Folder, vfs: str | None) -> None:
-        self._file = _open(folder, vfs)
+        self._file = _open(folder.database, vfs)
         for pragma in ("query_only = ON", "wal_autocheckpoint = 0", "trusted_schema = OFF"):
             self._file.execute(f"PRAGMA {pragma}").fetchall()
         self.close = self._file.close
@@ -505,18 +518,20 @@ class _Reader:
         return self._file.execute(statement, parameters).fetchall()
 
 
-def _open(folder: Folder, vfs: str | None) -> apsw.Connection:
-    opened = apsw.Connection(str(folder.database), apsw.SQLITE_OPEN_READWRITE, vfs)
+def _open(database: Path, vfs: str | None) -> apsw.Connection:
+    opened = apsw.Connection(str(database), apsw.SQLITE_OPEN_READWRITE, vfs)
     opened.set_busy_timeout(_BUSY_MS)
     return opened
 
 
-def _copy(folder: Folder, path: Path, vfs: str | None) -> None:
+def _copy(database: Path, path: Path, vfs: str | None = None) -> None:
     """Write a copy of the database, by a connection of its own, while others write."""
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE))
-    with closing(_open(folder, vfs)) as source:
+    with closing(_open(database, vfs)) as source:
+        source.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)  # a server alone does that
         source.execute("VACUUM INTO ?", (str(path),)).fetchall()
-    folder.sync(path)
+    sync(path)
+    sync(path.parent)
     with closing(apsw.Connection(str(path), apsw.SQLITE_OPEN_READONLY, vfs)) as copy:
         if (found := copy.execute("PRAGMA quick_check(1)").fetchall()) != [("ok",)]:
             raise apsw.CorruptError(str(found))

@@ -17,7 +17,7 @@ from pushgrid.testing.memory import START, FakeClock
 from shared.adapters.sql import migrations
 from shared.adapters.sql.folder import StoreRefused
 from shared.adapters.sql.migrations import Migration
-from shared.adapters.sql.sqlite import restore
+from shared.adapters.sql.sqlite import back_up, restore
 from shared.watched_clock import WatchedClock
 from tests.integration.sql.databases import add, names, opened
 
@@ -249,10 +249,10 @@ def test_a_copy_is_complete_and_private(folder: Path, tmp_path: Path) -> None:
     copied.mkdir()
     with opened(folder) as database:
         database.write(lambda writing: add(writing, "one"))
-        database.back_up(copied / "pushgrid.db")
+        back_up(folder, copied / "pushgrid.db")
         database.write(lambda writing: add(writing, "two"))
-        with pytest.raises(StoreRefused, match="File exists"):
-            database.back_up(copied / "pushgrid.db")
+        with pytest.raises(StoreRefused, match="exists"):
+            back_up(folder, copied / "pushgrid.db")
 
     assert stat.S_IMODE((copied / "pushgrid.db").stat().st_mode) == 0o600
     with opened(copied) as database:
@@ -264,7 +264,7 @@ def test_a_copy_is_restored_and_what_it_replaces_is_kept(folder: Path, tmp_path:
     copy = tmp_path / "copy.db"
     with opened(folder) as database:
         database.write(lambda writing: add(writing, "one"))
-        database.back_up(copy)
+        back_up(folder, copy)
         database.write(lambda writing: add(writing, "two"))
         with pytest.raises(StoreRefused, match="Another server"):
             restore(folder, copy)

@@ -1,14 +1,20 @@
-"""What other commands know of a server: its admin key, from its folder or while it runs."""
+"""What other commands do with a server's folder: its admin key, and copies of its data."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 
 from cli.local import known_locally
 from cli.local.known_locally import LocalDeployment, find_local, recorded
-from server.data_folder import KEY, admin_key
+from pushgrid.testing.memory import FakeClock
+from server.data_folder import KEY, admin_key, take_folder
+from shared.adapters.sql.store import SqlStore
+from shared.adapters.threads import SystemThreads
+from shared.engine.ports import CUSTOM_TOPICS, Table
 from tests.commands import Run
 
 URL = "http://127.0.0.1:7999"
@@ -40,3 +46,58 @@ def test_while_it_runs_its_key_is_read_where_it_stands(tmp_path: Path) -> None:
         assert found.key == key
         assert key not in record.read_text()
     assert find_local(URL) is None
+
+
+# ── Copies ──
+
+
+@contextmanager
+def serving(folder: Path) -> Iterator[SqlStore]:
+    take_folder(folder)
+    with closing(SqlStore(folder, clock=FakeClock(), threads=SystemThreads())) as store:
+        yield store
+
+
+def make(store: SqlStore, topic: str) -> None:
+    store.documents.put(Table.TOPICS, CUSTOM_TOPICS, topic, {}, None)
+
+
+def topics(store: SqlStore) -> list[str]:
+    return [each.name for each in store.documents.list(Table.TOPICS, CUSTOM_TOPICS)]
+
+
+@pytest.mark.parametrize("is_new", [False, True], ids=["the same folder", "a new folder"])
+def test_a_copy_of_a_running_server_is_restored(run: Run, tmp_path: Path, is_new: bool) -> None:  # noqa: FBT001
+    folder, copy = tmp_path / "data", tmp_path / "copy.db"
+    with serving(folder) as store:
+        make(store, "orders")
+        written = run("backup", str(copy), "--data", str(folder))
+        make(store, "bills")
+        refused = run("restore", str(copy), "--data", str(folder))
+    assert written.code == 0, written.err
+    assert "keys" in written.out
+    assert copy.stat().st_mode & 0o777 == 0o600
+    assert refused.code == 1
+    assert "Another server" in refused.err
+
+    into = tmp_path / "new" if is_new else folder
+    restored = run("restore", str(copy), "--data", str(into))
+
+    assert restored.code == 0, restored.err
+    assert f"pushgrid serve --data {into} --hold" in restored.out
+    with serving(into) as store:
+        assert topics(store) == ["orders"]
+
+
+def test_a_copy_replaces_no_file_and_needs_a_store(run: Run, tmp_path: Path) -> None:
+    folder, copy = tmp_path / "data", tmp_path / "copy.db"
+    copy.write_bytes(b"mine")
+    with serving(folder):
+        found = run("backup", str(copy), "--data", str(folder))
+    none = run("backup", str(tmp_path / "other.db"), "--data", str(tmp_path / "nowhere"))
+
+    assert (found.code, none.code) == (1, 1)
+    assert "name another file" in found.err
+    assert "has no store" in none.err
+    assert copy.read_bytes() == b"mine"
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["copy.db", "data"]

@@ -1,0 +1,61 @@
+"""`pushgrid backup` and `restore`: copies of a server's folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from cli.failure import REFUSED, CommandFailed
+from cli.terminal import say
+from server.data_folder import check_folder, take_folder
+from server.failure import CannotStart
+from shared.adapters.sql import sqlite
+from shared.adapters.sql.folder import StoreRefused
+
+_FILE = click.Path(dir_okay=False, path_type=Path)
+_data = click.option(
+    "--data",
+    required=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="The folder of 'pushgrid serve'.",
+)
+
+
+@click.command("backup")
+@click.argument("file", type=_FILE)
+@_data
+def backup(file: Path, data: Path) -> None:
+    """
+    Write a copy of a server's data to FILE.
+
+    The server may run: the copy is of one moment, synced and checked. It holds all keys and
+    secrets, so it is readable by this user alone.
+    """
+    try:
+        sqlite.back_up(data, file)
+    except StoreRefused as error:
+        raise CommandFailed(error.message, REFUSED) from None
+    say(f"{file}: {file.stat().st_size} bytes. It holds keys: keep it as secret as they are.")
+
+
+@click.command("restore")
+@click.argument("file", type=_FILE)
+@_data
+def restore(file: Path, data: Path) -> None:
+    """
+    Let a server's folder have the data of a copy.
+
+    No server may run on it. What the folder had is kept in its folder "backups". The server then
+    has forgotten what came after the copy, such as deliveries and new keys: start it with --hold.
+    """
+    try:
+        check_folder(data)
+        take_folder(data)
+        former = sqlite.restore(data, file)
+    except (CannotStart, StoreRefused) as error:
+        said = error.message if isinstance(error, StoreRefused) else str(error)
+        raise CommandFailed(said, REFUSED) from None
+    say(f"{data} has the data of {file}; what it had is in {former}.")
+    say(f"Next: pushgrid serve --data {data} --hold")
