@@ -25,6 +25,8 @@ _COMMANDS = {
     "dev": ("cli.local.dev", "dev"),
     "events": ("cli.replays", "events"),
     "explain": ("cli.explain", "explain"),
+    "export": ("cli.moving", "export"),
+    "import": ("cli.serving.taking_over", "import_"),
     "listen": ("cli.local.listen", "listen"),
     "namespace": ("cli.topics", "namespace"),
     "publish": ("cli.publish", "publish"),

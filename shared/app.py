@@ -177,6 +177,7 @@ class App:
     health_kept = 3.0  # seconds for which an answer of health serves: it is public
     status_kept = 10.0  # the same of what is read of all subscriptions, and of their counts
     health_waits = 4.0  # seconds, while storage hangs
+    is_import = False  # whether what is managed is taken over from another deployment
 
     def __init__(  # noqa: PLR0913 - this is all, and each by its name
         self,
@@ -639,6 +640,7 @@ class App:
             operators=self.operators,
             public_url=self._settings.public_url,
             has_local_shortcuts=self._settings.local_shortcuts,
+            is_import=self.is_import,
             new_id=self._chance.secret_id,
         )
 

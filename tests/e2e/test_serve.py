@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import socket
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping
@@ -355,3 +356,56 @@ def test_wrong_settings_are_told_with_the_name_of_each(serve):
     assert server.code() == 2
     server.end()
     assert "PUSHGRID_ADMIN_KEY_FILE: /nowhere can't be read" in server.lines[-1]
+
+
+def run(*arguments: str, folder: Path, **environ: str) -> str:
+    """Run a command to its end; return what it printed."""
+    own = {"PYTHONPATH": str(ROOT), "HOME": str(folder), "PATH": os.environ["PATH"], **_OPEN}
+    done = subprocess.run(
+        [sys.executable, "-m", "cli", *arguments],
+        cwd=folder,
+        env=own | environ,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_move_to_another_home_is_noticed_by_nobody(serve, tmp_path):
+    """Publishers keep their key, endpoints their URL and secrets, and are not asked again."""
+    copy, other = tmp_path / "moved.json", tmp_path / "other"
+    other.mkdir()
+    with running_subscriber() as crm:
+        document = configuration(crm=f"{crm.url}?code=secret")
+        destination = document["topics"]["orders"]["eventSubscriptions"]["crm"]["properties"]
+        destination["destination"]["properties"]["deliveryAttributeMappings"] = [
+            {
+                "name": "X-Token",
+                "type": "Static",
+                "properties": {"value": "hidden", "isSecret": True},
+            }
+        ]
+        document["namespaces"] = {"shop": {"topics": {"payments": {}}}}
+        first = serve("--file", write(tmp_path, document))
+        key = first.arm.key("orders")
+        told = run(
+            *("export", str(copy), "--url", first.url, "--admin-key", first.key), folder=tmp_path
+        )
+        assert "keys" in told
+        assert oct(copy.stat().st_mode)[-3:] == "600"
+        first.end()
+        asked = len(crm.handshakes)
+
+        run("import", str(copy), "--data", str(other / "data"), folder=tmp_path)
+        second = serve(folder=other)
+        event = an_event(1)
+        send(second.url, "orders", key, [event])
+
+        assert crm.wait_for(lambda pushes: ids(pushes) == {event.id})
+        (push,) = crm.pushes
+        assert push.headers["x-token"] == "hidden"
+        assert "code=secret" in push.path
+        assert len(crm.handshakes) == asked
+        assert second.arm.key("orders") == key

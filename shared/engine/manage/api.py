@@ -57,6 +57,7 @@ class Manage:
     public_url: str | None  # ``None``: taken from each request
     # Callers can choose keys, and assume the consent of endpoints on loopback.
     has_local_shortcuts: bool = False
+    is_import: bool = False  # keys and consents are those of another deployment
     new_id: Callable[[], str]
 
     def run(self, request: HttpRequest) -> HttpAnswer:
@@ -89,10 +90,12 @@ class Manage:
             body=request.body,
             asked_url=asked_url,
             public_url=self.public_url or asked_url,
-            assumes_consent=self.has_local_shortcuts and request.headers.get(CONSENT) == ASSUMED,
+            assumes_consent=self.is_import
+            or (self.has_local_shortcuts and request.headers.get(CONSENT) == ASSUMED),
+            is_import=self.is_import,
             by=operator.name,
             is_reader=operator.is_reader,
-            may_choose_keys=self.has_local_shortcuts,
+            may_choose_keys=self.is_import or self.has_local_shortcuts,
         )
         return with_pending_state(handler(call), method, version)
 

@@ -31,6 +31,7 @@ class Call:
     by: str  # the operator, without any secret
     is_reader: bool = False  # may not see payloads
     assumes_consent: bool = False  # endpoints, on loopback, are not asked
+    is_import: bool = False  # endpoints have consented elsewhere: none is asked
     may_choose_keys: bool = False
 
     def covers(self, arm_id: str) -> bool:

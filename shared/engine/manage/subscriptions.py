@@ -122,7 +122,7 @@ class Subscriptions:
         existing = self._stored(topic, call)
         request = self._request(call, topic, read_json(call.body, self.form.names), existing)
         wanted = self.form.parse(request)
-        if call.assumes_consent:
+        if call.assumes_consent and not call.is_import:
             check_assumption(to_subscription(wanted).destination)
         before: Document | None = {} if existing else None
         is_same = False
@@ -167,6 +167,7 @@ class Subscriptions:
             handshakes=self.handshakes,
             link_base=call.public_url if self.form.has_links else None,
             is_assumed=call.assumes_consent,
+            is_import=call.is_import,
         )
 
         before: Document | None = None

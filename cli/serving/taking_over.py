@@ -1,0 +1,137 @@
+"""`pushgrid import`: a server's folder takes over what another deployment is made of."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cli.failure import REFUSED, CommandFailed
+from cli.moving import FORM
+from cli.serving.in_process import InProcess, deployment_of
+from cli.terminal import counted, say
+from server.data_folder import check_folder, take_folder
+from server.environment import read_server_settings, with_secrets
+from server.failure import CannotStart
+from server.served_app import ServedApp, new_clock
+from server.sqlite_home import SqliteHome
+from shared.adapters.threads import SystemThreads
+from shared.errors import AppError, InvalidSettings
+from shared.settings import NAMES
+from shared.subscriptions.subscription import DeadLetterDestination
+
+_URL = "http://127.0.0.1"
+_ACCOUNT = "storageAccounts/{}(?![a-z0-9])"
+
+
+@click.command("import")
+@click.argument("source", type=click.Path(exists=True, path_type=Path))
+@click.option(
+    "--data",
+    required=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="The folder of 'pushgrid serve', which does not run; it is made.",
+)
+def import_(source: Path, data: Path) -> int:
+    """
+    Take over what 'pushgrid export' has written.
+
+    SOURCE is that file, or a folder of dead letters. Keys, secrets and consents are taken over: no
+    publisher has to change anything, no endpoint is asked. The settings are those of the server.
+    """
+    take = _dead_letters(source) if source.is_dir() else _resources(_read(source))
+    try:
+        check_folder(data)
+        take_folder(data)
+        done, faults = asyncio.run(_with_app(data, take))
+    except CannotStart as error:
+        raise CommandFailed(str(error), REFUSED) from None
+    except InvalidSettings as error:
+        raise CommandFailed(error.message, REFUSED) from None
+    say(f"{data} has taken over {counted(done, 'item')} of {source}.")
+    for each in faults:
+        say(f"pushgrid: {each}", err=True)
+    return REFUSED if faults else 0
+
+
+_Take = Callable[[ServedApp], tuple[int, Sequence[str]]]  # returns how many, and faults
+
+
+async def _with_app(data: Path, take: _Take) -> tuple[int, Sequence[str]]:
+    """Run *take* on a thread beside the loop of an app that delivers nothing."""
+    key = secrets.token_urlsafe(32)  # of this process alone
+    environ = with_secrets(os.environ) | {NAMES["admin_key"]: key}
+    settings, clock, threads = read_server_settings(environ), new_clock(), SystemThreads()
+    threads.attach()
+    home = SqliteHome(data, settings, clock, threads)
+    app = ServedApp(settings, home, clock, threads)
+    app.app.is_import = True
+    await home.open()
+    try:
+        return await asyncio.to_thread(take, app)
+    finally:
+        await app.app.end()
+        await home.close()
+
+
+def _read(file: Path) -> Mapping[str, Any]:
+    try:
+        document = json.loads(file.read_bytes())
+        is_ours = document["pushgrid"] == "export" and document["form"] == FORM
+    except (OSError, ValueError, LookupError, TypeError):
+        is_ours = False
+    if not is_ours:
+        raise CommandFailed(f"'{file}' is no file of 'pushgrid export' of this version", REFUSED)
+    found: Mapping[str, Any] = document
+    return found
+
+
+def _resources(document: Mapping[str, Any]) -> _Take:
+    def take(app: ServedApp) -> tuple[int, Sequence[str]]:
+        api = replace(deployment_of(app, _URL), scope=document["scope"])
+        named = re.compile(_ACCOUNT.format(re.escape(document["account"])), re.IGNORECASE)
+        text = named.sub(f"storageAccounts/{app.home.store.account}", json.dumps(document))
+        done, faults = 0, []
+        for each in json.loads(text)["resources"]:
+            try:
+                _put(api, each)
+                done += 1
+            except CommandFailed as error:
+                faults.append(f"{each['path']}: {error.message}")
+        return done, faults
+
+    return take
+
+
+def _put(api: InProcess, resource: Mapping[str, Any]) -> None:
+    path = resource["path"]
+    api.put(path, resource["document"])
+    for name, value in resource.get("keys", {}).items():
+        api.post(f"{path}/regenerateKey", {"keyName": name, "keyValue": value})
+
+
+def _dead_letters(folder: Path) -> _Take:
+    """Take files that stand below the names of their containers, as a copy of blobs has them."""
+
+    def take(app: ServedApp) -> tuple[int, Sequence[str]]:
+        store, done, faults = app.home.store.dead_letters, 0, []
+        for file in sorted(each for each in folder.rglob("*") if each.is_file()):
+            container, *path = file.relative_to(folder).parts
+            try:
+                there = DeadLetterDestination(container=container)
+                store.write(there, "/".join(path), file.read_bytes())
+                done += 1
+            except (AppError, OSError) as error:
+                faults.append(f"{file}: {error}")
+        return done, faults
+
+    return take
