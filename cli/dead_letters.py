@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
@@ -229,6 +230,28 @@ def _clipped(member: object) -> str | None:
 
 def _moment(time: str | None) -> str | None:
     return time and moment(time)
+
+
+@dead_letters.command("export")
+@click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
+@click.option(
+    "--data",
+    required=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    help="The folder of 'pushgrid serve', which may run.",
+)
+def export(folder: Path, data: Path) -> int:
+    """
+    Write the dead letters of a server to FOLDER.
+
+    Each blob is a file, byte for byte, below the name of its container. 'pushgrid import' takes
+    such a folder; of a storage account, 'az storage blob download-batch' writes one.
+    """
+    from cli.serving.copies import export_blobs  # not everybody has SQLite
+
+    count = export_blobs(data, folder)
+    say(f"{folder}: {counted(count, 'blob')}.")
+    return 0 if count else REFUSED
 
 
 for _command in (replay, jobs, cancel):

@@ -26,10 +26,11 @@ _HEADERS = "deliveryAttributeMappings"
 @calls_deployment
 def export(deployment: Deployment, file: Path) -> None:
     """
-    Write all topics with keys, and event subscriptions with secrets.
+    Write topics and event subscriptions to a file.
 
-    'pushgrid import' takes the FILE, so that publishers and endpoints notice nothing of a move.
-    What waits is not in it: let it drain. FILE is readable by this user alone.
+    FILE has all keys and secrets, and is readable by this user alone. 'pushgrid import' takes it,
+    so that publishers and endpoints notice nothing of a move. What waits is not in it: let it
+    drain.
     """
     resources = [*_resources(deployment)]
     document = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
@@ -11,8 +12,10 @@ from cli.terminal import say
 from server.data_folder import check_folder, take_folder
 from server.failure import CannotStart
 from shared.adapters.sql import sqlite
+from shared.adapters.sql.dead_letters import blobs_after
 from shared.adapters.sql.folder import StoreRefused
 
+_AT_ONCE = 100  # blobs that are read together
 _FILE = click.Path(dir_okay=False, path_type=Path)
 _data = click.option(
     "--data",
@@ -21,6 +24,38 @@ _data = click.option(
     metavar="FOLDER",
     help="The folder of 'pushgrid serve'.",
 )
+
+
+def export_blobs(data: Path, folder: Path) -> int:
+    """
+    Write the dead letters in the folder *data* to *folder*, readable by this user; return how many.
+
+    A file that is there stays as it is.
+
+    Raises:
+        CommandFailed: there is no store, or *folder* can't be written to.
+    """
+    count, last = 0, ("", "")
+    try:
+        with sqlite.reading(data) as read:
+            while found := read(lambda reading: blobs_after(reading, *last, _AT_ONCE)):  # noqa: B023 - called at once
+                for container, path, body in found:
+                    _write(folder / container / path, body)
+                last, count = found[-1][:2], count + len(found)
+    except StoreRefused as error:
+        raise CommandFailed(error.message, REFUSED) from None
+    return count
+
+
+def _write(path: Path, body: bytes) -> None:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if path.exists():  # a blob never changes
+        return
+    partial = path.with_name(f"{path.name}.part")
+    partial.unlink(missing_ok=True)
+    with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(body)
+    partial.rename(path)
 
 
 @click.command("backup")

@@ -162,6 +162,20 @@ class SqlDeadLetters:
         )
 
 
+def blobs_after(
+    reading: ReadTransaction, container: str, path: str, most: int
+) -> Sequence[tuple[str, str, bytes]]:
+    """Return some blobs in order, with their container and path: those after a place."""
+    return [
+        (container, path, bytes(body))
+        for container, path, body in reading.rows(
+            "SELECT container, path, body FROM blobs WHERE (container, path) > (?, ?)"
+            " ORDER BY container, path LIMIT ?",
+            *(container, path, most),
+        )
+    ]
+
+
 def _listing(reading: ReadTransaction, destination: DeadLetterDestination, folder: str) -> Listing:
     """Step from one folder to the next, whatever is in each of them."""
     listing = Listing([], [])

@@ -427,7 +427,7 @@ class SqliteDatabase:
             return self._readers.get_nowait()
         except Empty:
             try:
-                return _Reader(self._folder, self._vfs)
+                return _Reader(self._folder.database, self._vfs)
             except apsw.Error as error:
                 raise StorageUnavailable from error
 
@@ -497,11 +497,35 @@ def restore(path: Path, copy: Path) -> Path:
     return former
 
 
+@contextmanager
+def reading(path: Path) -> Iterator[Callable[[Callable[[ReadTransaction], T]], T]]:
+    """
+    Give what reads the store in the folder *path*, whose server may run.
+
+    Raises:
+        StoreRefused: there is no store, or it can't be read.
+    """
+    database = path / DATABASE
+    if not database.is_file():
+        raise StoreRefused(f"'{path}' has no store: name the folder of a server.")
+    try:
+        with closing(_Reader(database, None)) as reader:
+
+            def read(call: Callable[[ReadTransaction], T]) -> T:
+                with reader.transaction():
+                    return call(reader)
+
+            yield read
+    except apsw.Error as error:
+        raise StoreRefused(f"'{database}' can't be read: {_said(error)}") from error
+
+
 class _Reader:
     """A connection that reads: it never writes, nor checkpoints."""
 
-    def __init__(self, folder: Folder, vfs: str | None) -> None:
-        self._file = _open(folder.database, vfs)
+    def __init__(self, database: Path, vfs: str | None) -> None:
+        self._file = _open(database, vfs)
+        self._file.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         for pragma in ("query_only = ON", "wal_autocheckpoint = 0", "trusted_schema = OFF"):
             self._file.execute(f"PRAGMA {pragma}").fetchall()
         self.close = self._file.close

@@ -15,6 +15,7 @@ from server.data_folder import KEY, admin_key, take_folder
 from shared.adapters.sql.store import SqlStore
 from shared.adapters.threads import SystemThreads
 from shared.engine.ports import CUSTOM_TOPICS, Table
+from shared.subscriptions.subscription import DeadLetterDestination
 from tests.commands import Run
 
 URL = "http://127.0.0.1:7999"
@@ -101,3 +102,33 @@ def test_a_copy_replaces_no_file_and_needs_a_store(run: Run, tmp_path: Path) -> 
     assert "has no store" in none.err
     assert copy.read_bytes() == b"mine"
     assert sorted(each.name for each in tmp_path.iterdir()) == ["copy.db", "data"]
+
+
+# ── Dead letters ──
+
+DEAD = DeadLetterDestination(container="dead")
+
+
+def test_dead_letters_move_byte_for_byte(run: Run, tmp_path: Path) -> None:
+    data, other, folder = tmp_path / "data", tmp_path / "other", tmp_path / "dead letters"
+    paths = [f"Orders/CRM/2026/1/1/0/{number}.json" for number in range(250)]
+    with serving(data) as store:
+        for path in paths:
+            store.dead_letters.write(DEAD, path, f'[{{"at": "{path}"}}]'.encode())
+        store.dead_letters.write_poison("a.json", b"{}")
+        exported = run("dead-letters", "export", str(folder), "--data", str(data))
+        assert run("dead-letters", "export", str(folder), "--data", str(data)).code == 0, "again"
+    imported = run("import", str(folder), "--data", str(other))
+
+    assert (exported.code, imported.code) == (0, 0), imported.err
+    assert "251 blobs" in exported.out
+    assert (folder / "dead" / paths[0]).stat().st_mode & 0o777 == 0o600
+    with serving(other) as store:
+        for path in paths:
+            found = store.dead_letters.read(DEAD, path, 1000)
+            assert (
+                found == (folder / "dead" / path).read_bytes() == f'[{{"at": "{path}"}}]'.encode()
+            )
+        assert (
+            store.dead_letters.read(DeadLetterDestination(container="poison"), "a.json", 9) == b"{}"
+        )
