@@ -118,11 +118,13 @@ class SqlSettling:
         if not parts:
             return []
         async with self._changes:
-            steps = self._steps(parts)
+            # What succeeds while the rest is being stored is stored as well, and taken back.
+            left_out = set(self._delivered)
+            steps = self._steps(parts, left_out)
             answer = await self._repeated(steps, repeat_for)
             if answer is Answer.SETTLED:
-                self._note(parts, steps)
-            return [self._told(each, answer) for each in parts]
+                self._note(parts, steps, left_out)
+            return [_told(each, answer, left_out) for each in parts]
 
     def comes_again(self, keys: Iterable[SubscriptionKey]) -> None:
         self._coming_again.update(keys)
@@ -136,13 +138,13 @@ class SqlSettling:
 
     # ── Settling ──
 
-    def _steps(self, parts: Sequence[Settlement]) -> _Steps:
+    def _steps(self, parts: Sequence[Settlement], left_out: Collection[_Key]) -> _Steps:
         together: defaultdict[object, list[FollowUp]] = defaultdict(list)
         for each in (each for part in parts for each in part.follow_ups):
             key = each.part.key.folded if each.is_held else None  # parked by subscription
             alike = id(each) if each.part.dead_letter else (each.part.due, key)
             together[alike].append(each)
-        stored = [each for group in together.values() for each in self._messages(group)]
+        stored = [each for group in together.values() for each in self._messages(group, left_out)]
         ended = Counter(each.part.key.folded for each in parts if each.is_whole)
         whole = {key for key, count in ended.items() if count >= self._open[key]}
         partly = [
@@ -155,9 +157,9 @@ class SqlSettling:
         attempts = [row_of(each) for part in parts for each in part.attempts]
         return _Steps(stored, ended, whole, rest, conditions, attempts)
 
-    def _messages(self, together: Sequence[FollowUp]) -> list[_Stored]:
-        """Return the messages for what is due together, without what was delivered meanwhile."""
-        parts = _filtered((each.part for each in together), self._delivered)
+    def _messages(self, together: Sequence[FollowUp], left_out: Collection[_Key]) -> list[_Stored]:
+        """Return the messages for what is due together, but what is *left_out*."""
+        parts = _filtered((each.part for each in together), left_out)
         blob_due_at, due = together[0].blob_due_at, together[0].part.due
         now = self._clock.now()
         wait = max((blob_due_at or due or now) - now, _NO_WAIT)
@@ -249,21 +251,15 @@ class SqlSettling:
 
         return then
 
-    def _note(self, parts: Sequence[Settlement], steps: _Steps) -> None:
+    def _note(self, parts: Sequence[Settlement], steps: _Steps, left_out: set[_Key]) -> None:
         self._open -= steps.ended  # keeps what is above zero
         self._stored += steps.stored
         for stored in steps.stored:
             self._count_given_up(stored, 1)
         for each in (end for part in parts for end in part.ends):
             key = each.key, each.delivery.key
-            if each.state is EndState.DROPPED and key not in self._delivered:
-                self._dropped.add(key)
-
-    def _told(self, settlement: Settlement, answer: Answer) -> Settled:
-        again = (each for follow_up in settlement.follow_ups for each in follow_up.part.deliveries)
-        found = {each.key for each in (*again, *(end.delivery for end in settlement.ends))}
-        key = settlement.part.key
-        return Settled(answer, {each for each in found if (key, each) in self._delivered})
+            if each.state is EndState.DROPPED:
+                (left_out if key in self._delivered else self._dropped).add(key)
 
     # ── Taking back ──
 
@@ -325,6 +321,13 @@ def _check_unchanged(writing: WriteTransaction, settlement: Settlement) -> None:
         found = replace(found, pause=expected.pause)
     if found != expected:
         raise SubscriptionChanged
+
+
+def _told(settlement: Settlement, answer: Answer, left_out: Collection[_Key]) -> Settled:
+    again = (each for follow_up in settlement.follow_ups for each in follow_up.part.deliveries)
+    found = {each.key for each in (*again, *(end.delivery for end in settlement.ends))}
+    key = settlement.part.key
+    return Settled(answer, {each for each in found if (key, each) in left_out})
 
 
 def _filtered(parts: Iterable[MessagePart], without: Collection[_Key]) -> list[MessagePart]:

@@ -395,6 +395,26 @@ def test_a_late_success_is_left_out_of_what_follows(folder: Path, clock: FakeClo
     run(deliver())
 
 
+def test_a_success_that_comes_while_a_retry_is_stored_takes_it_back(
+    folder: Path, clock: FakeClock
+) -> None:
+    """It was stored, so it is not told as left out."""
+
+    async def deliver() -> None:
+        async with in_hand(folder, clock, "crm") as message:
+            (crm,) = parts("crm")
+            settlement = Settlement(part=crm, follow_ups=[again(crm)])
+            settling = asyncio.create_task(message.settling.settle([settlement], NO_TIME))
+            await asyncio.sleep(0)  # it is being stored
+            taken = message.settling.take_back(crm.key, crm.deliveries[:1])
+            (settled,) = await settling
+            assert settled.delivered == set()
+            assert await taken
+        assert await left(folder, clock, RETRIES) == [("crm", 1)]
+
+    run(deliver())
+
+
 # ── Pauses ──
 
 
