@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from functools import partial
 from ipaddress import ip_network
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -21,7 +23,7 @@ from server.http.reading import RequestReader
 from server.served_app import ServedApp, new_clock
 from server.sqlite_home import SqliteHome
 from shared.adapters.threads import SystemThreads
-from shared.engine.ports import Queue
+from shared.engine.ports import Queue, Table
 from shared.subscriptions.subscription import SubscriptionKey
 from tests.builders import a_topic, an_event
 from tests.server.memory_home import MemoryHome
@@ -99,6 +101,37 @@ def test_sqlite_ends_a_message_with_what_follows(tmp_path: Path):
         return leases.has(lease), waiting[KEY].events
 
     assert on_app(test, SqliteHome, tmp_path / "data") == (False, 1)
+
+
+def test_what_is_published_after_a_subscription_was_answered_reaches_it(tmp_path: Path):
+    """The cache has the topic's subscriptions as they were, and a reading of them is under way."""
+
+    def test(app: ServedApp) -> dict[str, int]:
+        api, may_read, has_read = deployment_of(app, URL), Event(), Event()
+        subscribe(api, "orders", "crm")
+        documents = app.home.store.documents
+        read = documents.list
+
+        def slow(table: Table, partition: str) -> Any:
+            found = read(table, partition)
+            if table is Table.EVENT_SUBSCRIPTIONS and not has_read.is_set():
+                has_read.set()
+                may_read.wait(60)
+            return found
+
+        documents.list = slow  # type: ignore[method-assign]
+        publish = partial(app.app.publish.accept, a_topic(), [an_event()])
+        early = Thread(target=lambda: app.threads.on_loop(publish("publish-1")))
+        early.start()
+        assert has_read.wait(60)
+        subscribe(api, "orders", "erp")
+        app.threads.on_loop(publish("publish-2"))
+        may_read.set()
+        early.join(60)
+        waiting = app.home.store.queues.waiting()  # type: ignore[attr-defined]
+        return {key.subscription: each.events for key, each in waiting.items()}
+
+    assert on_app(test, SqliteHome, tmp_path / "data") == {"crm": 2, "erp": 1}
 
 
 def test_the_home_tells_whether_events_wait():
