@@ -1,5 +1,6 @@
 """
-Routes requests to the app: ``ROUTES`` has a row for each HTTP function of the Functions app.
+Routes requests to the app: ``ROUTES`` has a row for each HTTP function of the Functions app, and
+one for blobs, which elsewhere the storage account answers.
 
 A method that no row takes is 404 without a body, like an unknown path, as on Azure.
 """
@@ -11,6 +12,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
+from server.blobs import BLOBS
 from shared.wiring.web_routes import ROUTES as WEB
 
 
@@ -20,6 +22,7 @@ class To(StrEnum):
     PUBLISHING = "publishing"
     MANAGING = "managing"
     WEB = "web"
+    BLOBS = "blobs"
 
 
 class ServerRoute(NamedTuple):
@@ -44,6 +47,7 @@ ROUTES = (
         To.PUBLISHING, _PUBLISHING, r"namespaces/(?P<namespace>[^/]+)/topics(?:/(?P<action>.*))?"
     ),
     _route(To.MANAGING, "GET PUT PATCH POST DELETE", r"subscriptions(?:/(?P<path>.*))?"),
+    _route(To.BLOBS, "GET", rf"{BLOBS}/(?P<container>[^/]+)/(?P<blob>.+)"),
     _route(To.WEB, "GET HEAD POST", rf"(?P<area>{_AREAS})(?:/(?P<path>.*))?"),
 )
 

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from server import routes
+from server.blobs import answer_blob
 from server.environment import CLIENT_ADDRESS
 from server.home import Home
 from server.routes import To
@@ -55,8 +56,14 @@ class ServedApp:
         request = replace(request, params=params)
         if to is To.PUBLISHING:
             return await self.publish(request)
-        use = self.manage if to is To.MANAGING else partial(web_routes.answer, self)
-        return await self._off_loop(partial(use, request))
+        return await self._off_loop(partial(self._use_case(to), request))
+
+    def _use_case(self, to: To) -> Callable[[HttpRequest], HttpAnswer]:
+        if to is To.MANAGING:
+            return self.manage
+        if to is To.BLOBS:
+            return partial(answer_blob, self.app)
+        return partial(web_routes.answer, self)
 
     def too_large(self, request: HttpRequest, path: str, limit: int) -> HttpAnswer:
         """Refuse a body that was not read, in the form of whoever would have answered."""

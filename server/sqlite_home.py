@@ -11,6 +11,7 @@ from time import monotonic
 
 import apsw
 
+from server.blobs import BLOBS
 from shared import telemetry
 from shared.adapters.sql.store import SqlStore
 from shared.app import BackgroundWork
@@ -43,7 +44,7 @@ class SqliteHome:
             folder,
             clock=clock,
             threads=threads,
-            blob_url=settings.public_url or "",
+            blob_url=f"{settings.public_url or ''}/{BLOBS}",
             told=clock.storage_answered,
         )
         self._clock = clock

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import pytest
 
@@ -17,10 +18,9 @@ from server.environment import read_server_settings
 from server.served_app import ServedApp
 from server.sqlite_home import DEAD_LETTERS_KEPT_FOR, SqliteHome
 from shared.adapters.threads import SystemThreads
-from shared.app import App
 from shared.delivery.messages.message_writer import encode_together
 from shared.engine.ports import Queue
-from shared.http import HttpRequest
+from shared.http import HttpAnswer, HttpRequest
 from shared.subscriptions.subscription import DeadLetterDestination
 from shared.watched_clock import WatchedClock
 from tests.builders import a_delivery, a_message
@@ -32,19 +32,24 @@ TOPICS = HttpRequest(
     headers={"authorization": "Bearer k"},
     params={"what": "topics"},
 )
+SETTINGS = {
+    "PUSHGRID_ADMIN_KEY": "k",
+    "PUSHGRID_READER_KEY": "reader",
+    "PUSHGRID_PUBLIC_URL": "https://events.example",
+}
 DEAD = DeadLetterDestination(container="dead")
 
 
 @asynccontextmanager
-async def served(folder: Path, time: FakeClock) -> AsyncIterator[tuple[App, SqliteHome]]:
+async def served(folder: Path, time: FakeClock) -> AsyncIterator[tuple[ServedApp, SqliteHome]]:
     threads = SystemThreads()
     threads.attach()
     clock = WatchedClock(time.now, time.monotonic)
-    settings = read_server_settings({"PUSHGRID_ADMIN_KEY": "k"})
+    settings = read_server_settings(SETTINGS)
     home = SqliteHome(folder, settings, clock, threads)
     await home.open()
     try:
-        yield ServedApp(settings, home, clock, threads).app, home
+        yield ServedApp(settings, home, clock, threads), home
     finally:
         await home.close()
 
@@ -91,7 +96,7 @@ def test_the_store_tells_what_waits_and_what_it_measures(tmp_path: Path) -> None
             ((_, text),) = encode_together([part], home.store.traits.message_size)
             await home.store.sender.put(Queue.RETRIES, text, timedelta(hours=1))
             after = await asyncio.to_thread(measures, home)
-            answer = await asyncio.to_thread(app.status.run, TOPICS)
+            answer = await asyncio.to_thread(app.app.status.run, TOPICS)
             return before, after, json.loads(answer.body)
 
     before, after, shown = asyncio.run(test())
@@ -101,3 +106,27 @@ def test_the_store_tells_what_waits_and_what_it_measures(tmp_path: Path) -> None
     assert after["disk_free_bytes"] > after["bytes"] > 0
     assert set(shown["store"]) == set(after)
     assert shown["waiting"]["events"] == 3
+
+
+def test_the_address_of_a_dead_letter_has_it_for_whoever_has_the_admin_key(tmp_path: Path) -> None:
+    path, body = "Orders/CRM/2026/1/1/0/a b.json", b'[{"id": 1}]'
+
+    async def test() -> list[HttpAnswer]:
+        async with served(tmp_path / "data", FakeClock()) as (app, home):
+            blob = await asyncio.to_thread(home.store.dead_letters.write, DEAD, path, body)
+            assert blob
+            assert blob.url.startswith("https://events.example/blobs/dead/")
+            at = unquote(urlsplit(blob.url).path).removeprefix("/")
+            return [
+                await app.answer(
+                    HttpRequest(
+                        method="GET", url=blob.url, headers={"authorization": f"Bearer {key}"}
+                    ),
+                    asked,
+                )
+                for key, asked in [("k", at), ("reader", at), ("wrong", at), ("k", f"{at}.no")]
+            ]
+
+    found = asyncio.run(test())
+    assert [each.status for each in found] == [200, 403, 401, 404]
+    assert found[0].body == body
