@@ -27,6 +27,8 @@ from server.options import LOOPBACK, ServerOptions
 from server.process import Prepared, prepare
 from server.process import serve as serve_prepared
 from server.sqlite_home import SQLITE, SqliteHome
+from shared.adapters.sql.store import ACCOUNT
+from shared.settings import Settings
 from shared.settings.network_settings import networks
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
@@ -34,8 +36,12 @@ _COLOURS = {"ok": None, "warning": "yellow", "refused": "red"}
 _WIDTH = max(map(len, _COLOURS))
 
 
-def serve_command(make_home: HomeFactory, sqlite: str) -> click.Command:
-    """Return the command that serves from homes of *make_home*, which use that SQLite."""
+def serve_command(make_home: HomeFactory, sqlite: str, account: str) -> click.Command:
+    """
+    Return the command that serves from homes of *make_home*.
+
+    They use the version *sqlite*, and are the storage account *account*.
+    """
 
     @click.command("serve")
     @click.option(
@@ -127,15 +133,13 @@ def serve_command(make_home: HomeFactory, sqlite: str) -> click.Command:
         )
         if prune and not file:
             raise CommandFailed("--prune needs --file: it deletes what the file does not name")
-        kept = KeptFile(file, prune=prune) if file else None
+        kept = KeptFile(file, prune=prune, account=account) if file else None
+        read = partial(_read, kept) if kept else None
         if check is not None:
-            read = partial(_read, kept) if kept else None
             found = find_all(options, os.environ, sqlite=sqlite, read_file=read, endpoint=check)
             return _show(found)
         try:
-            if kept:
-                _read(kept)
-            prepared = prepare(options, os.environ)
+            prepared = prepare(options, os.environ, read)
             beside = BesideTheApp(prepared.url, kept, hold=hold)
             with _found_by_commands(prepared):
                 code = serve_prepared(prepared, make_home, beside, _ready)
@@ -153,9 +157,9 @@ def _address(text: str) -> IPv4Address | IPv6Address:
         raise ValueError(f"'{text}' is not an address: use 127.0.0.1, ::1 or 0.0.0.0") from None
 
 
-def _read(kept: KeptFile) -> None:
+def _read(kept: KeptFile, settings: Settings | None) -> None:
     try:
-        kept.read()
+        kept.read(settings)
     except CommandFailed as error:
         raise CannotStart(error.message) from None
 
@@ -202,4 +206,4 @@ def _end(code: int) -> NoReturn:
     os._exit(code)
 
 
-serve = serve_command(SqliteHome, SQLITE)
+serve = serve_command(SqliteHome, SQLITE, ACCOUNT)

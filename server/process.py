@@ -97,9 +97,15 @@ class Prepared(NamedTuple):
         return url_of(self.taken, is_tls=self.tls is not None)
 
 
-def prepare(options: ServerOptions, environ: Mapping[str, str]) -> Prepared:
+def prepare(
+    options: ServerOptions,
+    environ: Mapping[str, str],
+    read_file: Callable[[Settings], object] | None = None,
+) -> Prepared:
     """
     Check what a server is to be started with, and take folder and port.
+
+    *read_file* reads the configuration file, if there is one, for these settings.
 
     Raises:
         CannotStart: something is wrong; nothing was started.
@@ -111,6 +117,8 @@ def prepare(options: ServerOptions, environ: Mapping[str, str]) -> Prepared:
     check_folder(options.data)
     if not options.is_unsafe_folder_allowed:
         storage_kinds.check_kind(options.data, storage_kinds.read_mounts())
+    if read_file:
+        read_file(settings)
     taken = bind(options.host, options.port)
     os.umask(_PRIVATE)
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -11,14 +12,14 @@ from requests.structures import CaseInsensitiveDict
 
 from cli.deployment import Deployment
 from server.served_app import ServedApp
-from shared.http import HttpRequest, query_of
+from shared.http import HttpAnswer, HttpRequest, query_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InProcess(Deployment):
-    """The deployment that *app* serves; called on a thread beside its event loop."""
+    """The deployment that *answer*, called with a decoded path as well, is the API of."""
 
-    app: ServedApp
+    answer: Callable[[HttpRequest, str], HttpAnswer]
 
     def _send(self, method: str, url: str, **options: Any) -> requests.Response:
         sent = {name: options[name] for name in ("headers", "params", "json") if name in options}
@@ -33,7 +34,7 @@ class InProcess(Deployment):
             body=body.encode() if isinstance(body, str) else body,
         )
         path = unquote(urlsplit(at).path).removeprefix("/")
-        answer = self.app.on_loop(self.app.answer(request, path))
+        answer = self.answer(request, path)
         found = requests.Response()
         found.status_code, found.url = answer.status, at
         found.headers = CaseInsensitiveDict(answer.headers)
@@ -42,5 +43,13 @@ class InProcess(Deployment):
 
 
 def deployment_of(app: ServedApp, url: str) -> InProcess:
-    """Return the deployment of *app* for an operator; *url* is where it is reached."""
-    return InProcess(url=url, token=lambda: app.settings.admin_key or "", app=app)
+    """
+    Return the deployment of *app* for an operator, called on a thread beside its event loop.
+
+    *url* is where it is reached.
+    """
+    return InProcess(
+        url=url,
+        token=lambda: app.settings.admin_key or "",
+        answer=lambda request, path: app.on_loop(app.answer(request, path)),
+    )

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from cli.configuration import Action, Change, carry_out, plan, read_configuration
 from cli.configuration.resources import SUBSCRIPTIONS, Configuration, ResourceId
 from cli.deployment import Deployment
 from cli.failure import CommandFailed
+from cli.serving.rehearsal import rehearse
 from shared import telemetry
 from shared.errors import AppError
+from shared.settings import NAMES, Settings
 from shared.subscriptions.subscription import SubscriptionKey
 
 _FIRST_SECONDS, _LONGEST_SECONDS = 10.0, 600.0
 _SYSTEM_TOPICS = "systemTopics"
+_NO_KEYS = (
+    f"its keys in the file are ignored: the server makes them ({NAMES['local_shortcuts']} is not "
+    "set)"
+)
 
 HasWaiting = Callable[[SubscriptionKey], bool]
 
@@ -25,27 +32,32 @@ class KeptFile:
     Creates and updates what the file at *path* names, and logs what it no longer names.
 
     With *prune* that is deleted once no events wait. What an endpoint, or the deployment, refuses
-    is logged and tried again, after 10 s at first and 10 minutes at most.
+    is logged and tried again, after 10 s at first and 10 minutes at most. *account* is the name of
+    the server's storage account.
     """
 
-    def __init__(self, path: Path, *, prune: bool) -> None:
+    def __init__(self, path: Path, *, prune: bool, account: str) -> None:
         self._path = path
         self._name = path.name
         self._prune = prune
+        self._account = account
+        self._settings: Settings | None = None
         self._wanted: Configuration | None = None
         self._is_changed = threading.Event()
-        self._told: object = None  # what was refused last
-        self._told_unnamed: object = None
+        self._told: set[tuple[str, str]] = set()  # what is logged once for each reading
         self.has_been_applied = threading.Event()  # whatever was refused
 
-    def read(self) -> None:
+    def read(self, settings: Settings | None) -> None:
         """
-        Read the file; it is applied next.
+        Read the file for a server with *settings*, if these are known; it is applied next.
 
         Raises:
-            CommandFailed: it is faulty.
+            CommandFailed: it is faulty, or asks for what such a server does not take.
         """
-        self._wanted = read_configuration(self._path, offers_options=False)
+        wanted = read_configuration(self._path, offers_options=False)
+        if settings:
+            rehearse(wanted, settings, self._account)
+        self._settings, self._wanted = settings, wanted
 
     def reload(self) -> None:
         """Have `follow` read the file again, now."""
@@ -69,9 +81,9 @@ class KeptFile:
                 seconds = min(2 * seconds, _LONGEST_SECONDS)
 
     def _read_again(self) -> None:
-        self._told = self._told_unnamed = None
+        self._told.clear()
         try:
-            self.read()
+            self.read(self._settings)
         except CommandFailed as error:
             telemetry.error("file.faulty", file=self._name, detail=error.message)
             self._wanted = None
@@ -79,7 +91,7 @@ class KeptFile:
     def _apply(self, api: Deployment, wanted: Configuration, has_waiting: HasWaiting) -> bool:
         """Bring *api* to the file; return whether all of it was done."""
         try:
-            return self._carry_out(api, wanted, has_waiting)
+            return self._carry_out(api, self._without_ignored_keys(wanted), has_waiting)
         except (CommandFailed, AppError) as error:
             self._tell_refused([error.message])
         except Exception as error:  # noqa: BLE001 - a fault of ours must not end the thread
@@ -91,15 +103,13 @@ class KeptFile:
         unnamed = [each for each in planned if each.action is Action.DELETE]
         kept = self._kept(api, unnamed, has_waiting)
         left = {each.id.title: kept[each.id.folded] for each in unnamed if each.id.folded in kept}
-        if left != self._told_unnamed:
-            for title, why in left.items():
-                telemetry.warning("file.unnamed", file=self._name, resource=title, detail=why)
-        self._told_unnamed = left
+        for title, why in left.items():
+            self._tell_once("file.unnamed", title, why)
         done: list[Change] = []
 
         def take(change: Change) -> None:
             done.append(change)
-            _log(change)
+            self._tell_done(change)
 
         carry_out(api, [each for each in planned if each.id.folded not in kept], take)
         refused = [fault for each in done for fault in each.faults]
@@ -108,6 +118,15 @@ class KeptFile:
             changed = sum(each.changes_something for each in done)
             telemetry.info("file.applied", file=self._name, changed=changed)
         return not refused and not (self._prune and left)
+
+    def _without_ignored_keys(self, wanted: Configuration) -> Configuration:
+        """Return what the server takes: elsewhere than locally it makes the keys itself."""
+        if self._settings is None or self._settings.local_shortcuts:
+            return wanted
+        for each in wanted.resources:
+            if each.keys:
+                self._tell_once("file.doubtful", each.id.title, _NO_KEYS)
+        return replace(wanted, resources=tuple(replace(each, keys={}) for each in wanted.resources))
 
     def _kept(
         self, api: Deployment, unnamed: Sequence[Change], has_waiting: HasWaiting
@@ -130,16 +149,18 @@ class KeptFile:
         return kept
 
     def _tell_refused(self, faults: Sequence[str]) -> None:
-        """Log what was refused, unless that was told last."""
-        if faults != self._told:
-            for fault in faults:
-                telemetry.error("file.refused", file=self._name, detail=fault)
-        self._told = faults
+        for fault in faults:
+            telemetry.error("file.refused", file=self._name, detail=fault)
 
+    def _tell_done(self, change: Change) -> None:
+        """Log what was done; without differences, which may have secrets of the file."""
+        if change.changes_something:
+            telemetry.info("file.changed", action=change.action.done, resource=change.id.title)
+        for warning in change.warnings:
+            self._tell_once("file.doubtful", change.id.title, warning)
 
-def _log(change: Change) -> None:
-    """Log what was done; without differences, which may have secrets of the file."""
-    if change.changes_something:
-        telemetry.info("file.changed", action=change.action.done, resource=change.id.title)
-    for warning in change.warnings:
-        telemetry.warning("file.doubtful", resource=change.id.title, detail=warning)
+    def _tell_once(self, event: str, resource: str, why: str) -> None:
+        """Log a state of a resource, unless that was logged since the file was read."""
+        if (resource, why) not in self._told:
+            telemetry.warning(event, file=self._name, resource=resource, detail=why)
+        self._told.add((resource, why))

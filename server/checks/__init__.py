@@ -33,14 +33,14 @@ def find_all(
     environ: Mapping[str, str],
     *,
     sqlite: str,
-    read_file: Callable[[], object] | None = None,
+    read_file: Callable[[Settings | None], object] | None = None,
     endpoint: str = "",
 ) -> Iterator[Finding]:
     """
     Yield what is found: of settings, port, folder, disk and machine, and of an *endpoint*'s URL.
 
     *sqlite* is the version of the library that the home uses; *read_file* reads the configuration
-    file, if there is one, and raises CannotStart.
+    file, if there is one, for the settings, if these are in order, and raises CannotStart.
     """
     settings: list[Settings] = []
     yield _tried("settings", lambda: settings.append(_settings(options, environ)))
@@ -48,7 +48,7 @@ def find_all(
     yield _tried("port", lambda: bind(options.host, options.port).close(), str(options.port))
     yield _tried("folder", partial(check_folder, options.data), str(options.data))
     if read_file:
-        yield _tried("file", read_file)
+        yield _tried("file", partial(read_file, settings[0] if settings else None))
     yield _kind(options)
     folder = existing(options.data)
     yield check_sync(folder)

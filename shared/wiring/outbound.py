@@ -107,12 +107,6 @@ def http_pusher(
     awake: Callable[[], float],
 ) -> HttpPusher:
     """Return the sender to webhooks."""
-    guard = OutboundGuard(
-        allow_http=settings.allow_http,
-        allowed_networks=settings.allowed_networks,
-        app_addresses=app_addresses,
-        identity_endpoints=_identity_endpoints(),
-    )
     servers = settings.name_servers
     material = TlsMaterial(
         settings.ca_bundle,
@@ -121,11 +115,21 @@ def http_pusher(
         settings.client_key_password,
     )
     return HttpPusher(
-        guard,
+        outbound_guard(settings, app_addresses),
         tls=client_tls(material),
         lookup=NameServers(servers) if servers else None,
         proxy=settings.egress_proxy,
         pool=Pool(min(MAX_IDLE, descriptors // 4), Openings(awake), awake),
+    )
+
+
+def outbound_guard(settings: Settings, app_addresses: frozenset[tuple[str, int]]) -> OutboundGuard:
+    """Return what refuses the addresses that no webhook may have."""
+    return OutboundGuard(
+        allow_http=settings.allow_http,
+        allowed_networks=settings.allowed_networks,
+        app_addresses=app_addresses,
+        identity_endpoints=_identity_endpoints(),
     )
 
 

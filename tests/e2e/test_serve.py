@@ -330,6 +330,18 @@ def test_bad_input_is_a_sentence_and_exit_code_2_before_anything_starts(
     assert not (tmp_path / "data").exists()
 
 
+@pytest.mark.parametrize("options", [[], ["--check"]])
+def test_a_file_that_the_server_can_not_apply_ends_the_start(serve, tmp_path, options):
+    path = write(tmp_path, configuration(crm="https://10.0.0.5/"))
+    server = serve("--file", path, *options, PUSHGRID_ALLOWED_NETWORKS="")
+
+    assert server.code() == 2
+    server.end()
+    (line,) = [each for each in server.lines if "PUSHGRID_ALLOWED_NETWORKS" in each]
+    assert f"{path}:1: topics.orders.eventSubscriptions.crm: " in line
+    assert not server.data.exists()
+
+
 def test_a_folder_of_somebody_else_is_refused(serve, tmp_path):
     (tmp_path / "data").mkdir()
     (tmp_path / "data/thesis.txt").write_text("mine")

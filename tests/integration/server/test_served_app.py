@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from ipaddress import ip_network
 from pathlib import Path
 from threading import Event, Thread
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -39,17 +40,20 @@ KEY = SubscriptionKey("orders", "crm")
 
 
 def on_app(
-    test: Callable[[ServedApp], Any], make_home: HomeFactory = MemoryHome, folder: Path = Path()
+    test: Callable[[ServedApp], Any],
+    make_home: HomeFactory = MemoryHome,
+    folder: Path = Path(),
+    settings: Mapping[str, str] = MappingProxyType({}),
 ) -> Any:
     """Run *test* on a thread beside the loop of an app on a new home."""
 
     async def go() -> Any:
         threads, clock = SystemThreads(), new_clock()
         threads.attach()
-        settings = read_server_settings(_SETTINGS)
-        home = make_home(folder, settings, clock, threads)
+        found = read_server_settings({**_SETTINGS, **settings})
+        home = make_home(folder, found, clock, threads)
         await home.open()
-        app = ServedApp(settings, home, clock, threads)
+        app = ServedApp(found, home, clock, threads)
         try:
             return await asyncio.to_thread(test, app)
         finally:

@@ -116,7 +116,7 @@ def test_an_endpoint_is_asked_as_a_delivery_goes():
 
 
 def test_all_that_is_wrong_is_found_at_once(tmp_path):
-    def read() -> None:
+    def read(_: object) -> None:
         raise CannotStart("pushgrid.json:1: this is wrong")
 
     (tmp_path / "other").touch()

@@ -1,0 +1,85 @@
+"""A server's file, applied again while an endpoint refuses it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import queue
+import threading
+from typing import Any
+
+import pytest
+
+from cli.serving import kept_file
+from cli.serving.in_process import deployment_of
+from cli.serving.kept_file import KeptFile
+from server.served_app import ServedApp
+from shared import telemetry
+from testbed.subscriber import PATIENCE, Push, Reply, consents, running_subscriber
+from tests.integration.server.test_served_app import URL, on_app
+
+_NETWORKS = "PUSHGRID_ALLOWED_NETWORKS"
+_SHORTCUTS = "PUSHGRID_LOCAL_SHORTCUTS"
+
+
+def webhook(url: str) -> dict[str, Any]:
+    return {
+        "consent": "assumed",
+        "properties": {
+            "destination": {"endpointType": "WebHook", "properties": {"endpointUrl": url}}
+        },
+    }
+
+
+@pytest.mark.parametrize("shortcuts", ["false", "true"])
+def test_a_retry_changes_only_what_is_not_as_the_file_says_and_tells_why(
+    tmp_path, monkeypatch, caplog, shortcuts
+):
+    monkeypatch.setattr(kept_file, "_FIRST_SECONDS", 0.001)
+    monkeypatch.setattr(kept_file, "_LONGEST_SECONDS", 0.001)
+    told: list[str] = []
+    ends: queue.Queue[str] = queue.Queue()  # of each application
+    consented = threading.Event()
+
+    def note(line: logging.LogRecord) -> bool:
+        event = json.loads(line.getMessage())["event"]
+        told.append(event)
+        if event in {"file.refused", "file.applied"}:
+            ends.put(event)
+        return True
+
+    def consent(asked: Push) -> Reply:
+        return consents(asked) if consented.is_set() else Reply(403)
+
+    def test(app: ServedApp) -> None:
+        path = tmp_path / "pushgrid.json"
+        with (
+            running_subscriber() as crm,
+            running_subscriber(consent=consent) as erp,
+        ):
+            topic: dict[str, Any] = {
+                "keys": {"key1": "bG9jYWwta2V5LW9mLW9yZGVycw=="},
+                "eventSubscriptions": {"crm": webhook(crm.url), "erp": webhook(erp.url)},
+            }
+            del topic["eventSubscriptions"]["erp"]["consent"]
+            path.write_text(json.dumps({"topics": {"orders": topic}}))
+            file = KeptFile(path, prune=False, account="testing")
+            file.read(app.settings)
+            app.threads.begin(lambda: file.follow(deployment_of(app, URL), lambda _: False))
+            assert [ends.get(timeout=PATIENCE) for _ in range(3)] == ["file.refused"] * 3
+            consented.set()
+            while ends.get(timeout=PATIENCE) != "file.applied":
+                pass
+
+    log = logging.getLogger(telemetry.LOGGER)
+    log.addFilter(note)
+    try:
+        with caplog.at_level("INFO", telemetry.LOGGER):
+            on_app(test, settings={_NETWORKS: "127.0.0.0/8", _SHORTCUTS: shortcuts})
+    finally:
+        log.removeFilter(note)
+    again = told[told.index("file.refused") :]
+    assert [told.count(each) for each in ("topic.changed", "file.changed")] == [1, 3]
+    assert [again.count(each) for each in ("topic.changed", "file.changed")] == [0, 1]
+    assert told.count("file.doubtful") == (shortcuts == "false")
+    assert shortcuts == "true" or "keys.listed" not in told
