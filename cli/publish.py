@@ -24,6 +24,7 @@ Match = Mapping[str, Any]  # as ``…/matches`` answers it
 _CUSTOM = "CustomEventSchema"
 _JSON_BEGINS = ("{", "[", '"')
 _MOST_BYTES = 1_000_000  # of one request
+_MOST_TOLD = 5  # event subscriptions without a match
 
 
 class _PublishUrl(NamedTuple):
@@ -97,9 +98,7 @@ def publish(
     _send(deployment, target, events, _most_events(topic))
     matched = () if topic_key else _matched(deployment, topic, events)
     if matched and not any(each["matched"] for each in matched):
-        closest = max(matched, key=lambda each: each["passed"])
-        why = printable(f"{closest['subscription']}: {closest['why']}")
-        say(f"warning: no event subscription matched; {why}", err=True, colour="yellow")
+        _warn(topic, matched)
     ids = [_id(each, target.schema) for each in events]
     is_named = len(events) == 1 and ids[0] is not None
     what = f"event {clip(str(ids[0]))}" if is_named else counted(len(events), "event")
@@ -107,6 +106,18 @@ def publish(
     found = f"; {counted(count, 'event subscription')} matched" if count is not None else ""
     document = {"ids": ids, "matched": count}  # None: not known
     return Found(document, f"published {what} to {topic}{found}")
+
+
+def _warn(topic: str, matched: Sequence[Match]) -> None:
+    """Say of each event subscription, the closest first, why no event matches."""
+    closest = sorted(matched, key=lambda each: -int(each["passed"]))
+    whys = [printable(f"{each['subscription']}: {each['why']}") for each in closest[:_MOST_TOLD]]
+    if more := len(closest) - len(whys):
+        whys.append(
+            f"and {more} more: 'pushgrid explain --topic {topic} --event FILE' tells of each"
+        )
+    text = "".join(f"\n  {each}" for each in whys) if whys[1:] else f"; {whys[0]}"
+    say(f"warning: no event subscription matched{text}", err=True, colour="yellow")
 
 
 def _refuse_source(topic: str) -> None:

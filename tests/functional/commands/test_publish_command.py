@@ -151,7 +151,7 @@ def test_data_that_is_text_is_said_to_be_no_object(pushgrid: Pushgrid, run: Run)
     )
 
 
-def test_the_subscription_that_came_closest_is_named(pushgrid: Pushgrid, run: Run):
+def test_each_subscription_has_its_reason_and_the_closest_comes_first(pushgrid: Pushgrid, run: Run):
     orders = pushgrid.topic("orders")
     nobody = run("publish", "orders", *PUBLISH, "1")
     orders.subscribe("paid", filter={"includedEventTypes": ["Paid"]})
@@ -161,15 +161,30 @@ def test_the_subscription_that_came_closest_is_named(pushgrid: Pushgrid, run: Ru
 
     several = run("publish", "orders", *PUBLISH, "1")
 
-    none = "warning: no event subscription matched; "
-    assert nobody.err == f"{none}orders: it has no event subscription\n"
-    assert several.err.startswith(f"{none}near: subject ends with")
+    none = "warning: no event subscription matched"
+    assert nobody.err == f"{none}; orders: it has no event subscription\n"
+    head, near, *others = several.err.splitlines()
+    assert head == none
+    assert near.startswith("  near: subject ends with")
+    assert {each.split(":")[0] for each in others} == {"  paid", "  over"}
     (found,) = [
         each
         for each in pushgrid.arm("POST", "topics/orders/matches", EVENT)["value"]
         if each["subscription"] == "over"
     ]
     assert (found["matched"], found["why"]) == (0, "it has expired")
+
+
+def test_of_many_subscriptions_only_the_closest_are_told(pushgrid: Pushgrid, run: Run):
+    orders = pushgrid.topic("orders")
+    for number in range(9):
+        orders.subscribe(f"none-{number}", filter={"includedEventTypes": ["Paid"]})
+    orders.subscribe("near", filter={"includedEventTypes": ["Placed"], "subjectEndsWith": ".x"})
+
+    _, near, *_, more = run("publish", "orders", *PUBLISH, "1").err.splitlines()
+
+    assert near.startswith("  near: ")
+    assert more == "  and 5 more: 'pushgrid explain --topic orders --event FILE' tells of each"
 
 
 EVENT = {
