@@ -55,6 +55,7 @@ _OWNER_ONLY = 0o700
 _CLOSED = "successfully closed"
 _MOST_PRINTED = 65536  # bytes that are read of it
 _SERVICES = ("blob", "queue", "table")
+_ERROR = re.compile(r"(Uncaught )?\w*Error( \[\w+\])?: ")
 _LISTENS = re.compile(r"Azurite (\w+) service is successfully listening at \S+:(\d+)")
 
 
@@ -175,8 +176,13 @@ def _ports(process: subprocess.Popen[bytes], output: IO[bytes]) -> list[int]:
         if len(found) == len(_SERVICES):
             return [int(found[service]) for service in _SERVICES]
         time.sleep(0.02)
-    last_lines = _printed(output).splitlines()[-1:] or ["it printed nothing"]
-    raise HostError(f"Azurite does not start: {last_lines[0]}")
+    raise HostError(f"Azurite does not start: {why_it_ended(_printed(output))}")
+
+
+def why_it_ended(printed: str) -> str:
+    """Return the line with the error: after it Node prints a stack, and its own version."""
+    lines = printed.splitlines() or ["it printed nothing"]
+    return next((each.strip() for each in lines if _ERROR.match(each)), lines[-1])
 
 
 def _printed(output: IO[bytes]) -> str:
