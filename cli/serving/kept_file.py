@@ -44,7 +44,7 @@ class KeptFile:
         self._settings: Settings | None = None
         self._wanted: Configuration | None = None
         self._is_changed = threading.Event()
-        self._told: set[tuple[str, str]] = set()  # what is logged once for each reading
+        self._told: set[tuple[str, ...]] = set()  # what is logged once for each reading
         self.has_been_applied = threading.Event()  # whatever was refused
 
     def read(self, settings: Settings | None) -> None:
@@ -104,7 +104,8 @@ class KeptFile:
         kept = self._kept(api, unnamed, has_waiting)
         left = {each.id.title: kept[each.id.folded] for each in unnamed if each.id.folded in kept}
         for title, why in left.items():
-            self._tell_once("file.unnamed", title, why)
+            if self._is_news(title, why):
+                telemetry.warning("file.unnamed", file=self._name, resource=title, detail=why)
         done: list[Change] = []
 
         def take(change: Change) -> None:
@@ -125,7 +126,7 @@ class KeptFile:
             return wanted
         for each in wanted.resources:
             if each.keys:
-                self._tell_once("file.doubtful", each.id.title, _NO_KEYS)
+                self._tell_doubt(each.id.title, _NO_KEYS)
         return replace(wanted, resources=tuple(replace(each, keys={}) for each in wanted.resources))
 
     def _kept(
@@ -157,10 +158,14 @@ class KeptFile:
         if change.changes_something:
             telemetry.info("file.changed", action=change.action.done, resource=change.id.title)
         for warning in change.warnings:
-            self._tell_once("file.doubtful", change.id.title, warning)
+            self._tell_doubt(change.id.title, warning)
 
-    def _tell_once(self, event: str, resource: str, why: str) -> None:
-        """Log a state of a resource, unless that was logged since the file was read."""
-        if (resource, why) not in self._told:
-            telemetry.warning(event, file=self._name, resource=resource, detail=why)
-        self._told.add((resource, why))
+    def _tell_doubt(self, resource: str, why: str) -> None:
+        if self._is_news(resource, why):
+            telemetry.warning("file.doubtful", resource=resource, detail=why)
+
+    def _is_news(self, *told: str) -> bool:
+        """Note what is logged; return whether it was not since the file was read."""
+        is_news = told not in self._told
+        self._told.add(told)
+        return is_news
