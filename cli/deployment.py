@@ -271,8 +271,8 @@ def _why(url: str, error: requests.ConnectionError) -> str:
         return f"(it closed the connection): if it speaks TLS, use https://{rest}"
     said = "it closed the connection" if was_cut else cause(reason)
     return (
-        f"({said}). Start a local deployment with 'pushgrid dev', or name another one "
-        "with --url or PUSHGRID_URL."
+        f"({said}). Start a deployment with 'pushgrid serve' or 'pushgrid dev', or name another "
+        "one with --url or PUSHGRID_URL."
     )
 
 

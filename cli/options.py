@@ -40,7 +40,7 @@ def calls_deployment(command: F) -> F:
         envvar=["PUSHGRID_ADMIN_KEY", "PUSHGRID_READER_KEY"],
         show_envvar=True,
         help="Admin key, or the reader's key, which only reads. For a local URL, the default is "
-        "the one of 'pushgrid dev', or that in local.settings.json.",
+        "the one of 'pushgrid serve' or 'pushgrid dev', or that in local.settings.json.",
     )
     @click.option("--entra", is_flag=True, help="Use a token of Entra ID instead of the key.")
     @click.option(

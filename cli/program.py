@@ -95,12 +95,13 @@ class _Commands(CommandGroup):
 
 def _not_installed(name: str, missing: str) -> click.Command:
     """Return a command in place of one whose packages are not installed."""
+    extra = f"pushgrid[{'serve' if name == 'serve' else 'local'}]"
 
     def refuse(**_: object) -> NoReturn:
-        raise CommandFailed(f"{name}: there is no '{missing}': pip install 'pushgrid[local]'")
+        raise CommandFailed(f"{name}: there is no '{missing}': pip install '{extra}'")
 
     takes_anything = {"ignore_unknown_options": True, "allow_extra_args": True}
-    summary = "Not installed: needs pushgrid[local]."
+    summary = f"Not installed: needs {extra}."
     return click.Command(name, takes_anything, callback=refuse, help=summary)
 
 

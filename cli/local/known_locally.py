@@ -143,8 +143,9 @@ def admin_key(url: str | None, data: Path | None) -> None:
     key = local_key(url, Path.cwd())
     if not key:
         raise CommandFailed(
-            "no admin key of that URL is known here: 'pushgrid dev' records its own while it runs; "
-            "on Azure the key is in the vault",
+            "no admin key of that URL is known here: 'pushgrid serve' and 'pushgrid dev' record "
+            "theirs while they run; --data FOLDER prints a server's; on Azure the key is in the "
+            "vault",
             REFUSED,
         )
     say(key)

@@ -133,7 +133,7 @@ dev --time-scale nan|2|'nan' is not a number
 dev --workers two|2|'two' is not a whole number from 1 to 64
 top --interval 0|2|of 1 or more
 status --url https://nosuch.invalid|2|(Failed to resolve 'nosuch.invalid' (
-status --url https://nosuch.invalid|2|)). Start a local deployment
+status --url https://nosuch.invalid|2|)). Start a deployment with 'pushgrid serve'
 status --url 127.0.0.1:7071|2|write http://127.0.0.1:7071
 status --url events.example|2|write https://events.example
 status --url http://events.example|2|use https, or add --insecure

@@ -206,7 +206,7 @@ def test_a_key_is_found_by_its_url_while_the_deployment_runs(run: Run) -> None:
         assert path.stat().st_mode & 0o777 == 0o600
     ended = run(*command)
 
-    assert (ended.code, "'pushgrid dev' records its own" in ended.err) == (1, True)
+    assert (ended.code, "'pushgrid serve' and 'pushgrid dev' record" in ended.err) == (1, True)
 
 
 def test_a_key_is_that_of_the_nearest_settings(folder: Path) -> None:

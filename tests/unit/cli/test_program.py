@@ -51,3 +51,12 @@ def test_a_command_without_its_packages_says_what_to_install(
     said = "pushgrid: demo: there is no 'devhost.azurite': pip install 'pushgrid[local]'\n"
     assert run("demo", "--once") == (2, "", said)
     assert re.search("demo +Not installed", run("--help").out)
+
+
+def test_the_server_needs_its_own_extra_alone(run: Run, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "apsw", None)
+    for each in ("cli.serve", "server.sqlite_home"):
+        monkeypatch.delitem(sys.modules, each, raising=False)
+
+    said = "pushgrid: serve: there is no 'apsw': pip install 'pushgrid[serve]'\n"
+    assert run("serve", "--data", "folder") == (2, "", said)
