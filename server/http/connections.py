@@ -64,7 +64,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._head_size += len(data)
         super().data_received(data)
         if (self._head_size or 0) > self._limits.head_bytes and not self.transport.is_closing():
-            self._refuse(431, "The head of the request is too large.")
+            self._refuse_head()
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -73,11 +73,16 @@ class BoundedProtocol(HttpToolsProtocol):
         self._expect(self._limits.head_seconds)
 
     def on_headers_complete(self) -> None:
+        # What arrived with the end of the head may be a body.
+        arrived, limit = self._head_size or 0, self._limits.head_bytes
+        is_too_large = arrived > limit and self._bytes_of_head() > limit
         self._head_size = None
         self._expect(self._limits.body_seconds)
         super().on_headers_complete()
         # The trailers of a chunked body, which uvicorn takes for headers if they come early.
         self.headers = _Dropped()
+        if is_too_large:
+            self._refuse_head()
 
     def on_message_complete(self) -> None:
         self._expect(None)
@@ -142,6 +147,15 @@ class BoundedProtocol(HttpToolsProtocol):
         """Whether an answer has begun: another one can't be written between."""
         cycle = self.cycle
         return bool(cycle and cycle.response_started and not cycle.response_complete)
+
+    def _bytes_of_head(self) -> int:
+        return len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
+
+    def _refuse_head(self) -> None:
+        if self.pipeline:  # an earlier request is being answered
+            self.transport.close()
+        else:
+            self._refuse(431, "The head of the request is too large.")
 
     def _refuse(self, status: int, text: str) -> None:
         """Answer in place of the app, and close the connection."""

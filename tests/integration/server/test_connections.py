@@ -150,6 +150,21 @@ def test_a_head_that_is_too_large_is_refused(run):
     assert run(test()).startswith(b"HTTP/1.1 431 ")
 
 
+@pytest.mark.parametrize(("head", "body", "status"), [(2000, 0, 431), (10, 2000, 200)])
+def test_a_whole_head_is_too_large_by_its_own_size(run, head, body, status):
+    async def test() -> bytes:
+        async with serving(head_bytes=1000) as (_, connect):
+            reader, writer = await connect()
+            lines = (b"POST / HTTP/1.1", b"Host: a", b"Connection: close", b"X: " + b"x" * head)
+            length = b"Content-Length: %d" % body
+            writer.write(b"\r\n".join((*lines, length, b"", b"y" * body)))
+            return await to_the_end(reader)
+
+    answer = run(test())
+    assert answer.startswith(b"HTTP/1.1 %d " % status)
+    assert answer.count(b"HTTP/1.1") == 1
+
+
 def test_of_too_many_connections_the_idle_one_is_closed_for_the_new_one(run):
     async def test() -> tuple[bytes, bytes]:
         async with serving(connections=1) as (_, connect):
