@@ -266,6 +266,11 @@ def _why(url: str, error: requests.ConnectionError) -> str:
         is_here = is_local(url)  # else whoever intercepts the connection asks for the key
         use = f"use http://{rest}" if is_here else "is the address, with its port, right?"
         return f"(it does not speak TLS): {use}"
+    if "CERTIFICATE_VERIFY_FAILED" in str(reason):
+        return (
+            f"({cause(reason)}). If its certificate is of your own authority, name that one's file "
+            "in REQUESTS_CA_BUNDLE; the URL needs a name that the certificate has."
+        )
     was_cut = isinstance(reason, ProtocolError)
     if was_cut and scheme.lower() == "http":
         return f"(it closed the connection): if it speaks TLS, use https://{rest}"

@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import threading
@@ -16,12 +17,13 @@ from typing import Any
 
 import pytest
 import requests
+import trustme
 
 from cli.deployment import DEFAULT_SCOPE
 from server.data_folder import KEY, MARK
 from testbed.arm import Arm
 from testbed.subscriber import PATIENCE, Push, Reply, consents, running_subscriber
-from tests.commands import Command
+from tests.commands import Command, runner
 from tests.e2e.publishing import ONE_EVENT, an_event, ids, post, send
 from tests.host.running import until
 
@@ -277,6 +279,45 @@ def resume(server: Serve) -> None:
         headers={"Authorization": f"Bearer {server.key}"},
         timeout=60,
     ).raise_for_status()
+
+
+def test_the_certificate_is_read_again_and_a_command_says_what_makes_it_trusted(
+    serve, tmp_path, monkeypatch, capsys
+):
+    run = runner(monkeypatch, capsys)
+    authority = trustme.CA()
+    bundle = tmp_path / "authority.pem"
+    authority.cert_pem.write_to_path(bundle)
+    first, second = (authority.issue_cert("127.0.0.1") for _ in range(2))
+    certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+
+    def has(one: trustme.LeafCert) -> bool:
+        port = int(server.url.rpartition(":")[2])
+        return (
+            one.cert_chain_pems[0].bytes()
+            == ssl.get_server_certificate(("127.0.0.1", port)).encode()
+        )
+
+    first.cert_chain_pems[0].write_to_path(certificate)
+    first.private_key_pem.write_to_path(key)
+    server = serve("--tls-cert", str(certificate), "--tls-key", str(key))
+    assert server.url.startswith("https://")
+    assert has(first)
+
+    second.cert_chain_pems[0].write_to_path(certificate)
+    server.process.send_signal(signal.SIGHUP)
+    assert "not that of the certificate" in server.logged("tls.not_reloaded")["detail"]
+    assert has(first)
+    second.private_key_pem.write_to_path(key)
+    server.process.send_signal(signal.SIGHUP)
+    server.logged("tls.reloaded")
+    assert has(second)
+
+    listing = ("topic", "list", "--url", server.url, "--admin-key", server.key)
+    refused = run(*listing)
+    assert (refused.code, "REQUESTS_CA_BUNDLE" in refused.err) == (2, True)
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(bundle))
+    assert run(*listing).code == 0
 
 
 def test_a_folder_has_one_server(serve):
