@@ -200,7 +200,7 @@ def _ready(url: str) -> None:
 
 def _end(code: int) -> NoReturn:
     """End the process: threads that wait for an endpoint or for storage would keep it."""
-    for stream in (sys.stdout, sys.stderr):
+    for stream in filter(None, (sys.stdout, sys.stderr)):  # one may have been closed by the caller
         with suppress(OSError, ValueError):
             stream.flush()
     os._exit(code)

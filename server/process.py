@@ -110,6 +110,7 @@ def prepare(
     Raises:
         CannotStart: something is wrong; nothing was started.
     """
+    _open_standard_streams()
     environ = with_secrets(environ)
     settings = read_server_settings(environ)
     check_exposure(options, settings)
@@ -294,9 +295,19 @@ class RunningServer:
 
     def _end_by(self, number: signal.Signals) -> None:
         if self._ending.is_set():
-            sys.stderr.flush()
+            if sys.stderr:  # it may have been closed by the caller
+                sys.stderr.flush()
             os._exit(128 + number)
         self._ending.set()
+
+
+def _open_standard_streams() -> None:
+    """Give what the caller has closed to nobody else: libuv aborts when such a one is closed."""
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest one that is free
 
 
 async def _within(seconds: float, work: Awaitable[object]) -> None:

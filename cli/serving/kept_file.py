@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError
 from dataclasses import replace
 from pathlib import Path
 
@@ -94,6 +95,8 @@ class KeptFile:
             return self._carry_out(api, self._without_ignored_keys(wanted), has_waiting)
         except (CommandFailed, AppError) as error:
             self._tell_refused([error.message])
+        except CancelledError:  # the server ends
+            pass
         except Exception as error:  # noqa: BLE001 - a fault of ours must not end the thread
             self._tell_refused([f"{type(error).__name__}: {error}"])
         return False

@@ -347,6 +347,36 @@ def test_the_service_manager_hears_of_each_state(serve, tmp_path):
         assert manager.recv(100) == b"STOPPING=1"
 
 
+@pytest.mark.parametrize("closed", [">&-", ">&- 2>&-"])
+def test_a_caller_may_close_what_nobody_reads(tmp_path, closed):
+    """As scripts do that leave a server behind."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.settimeout(PATIENCE)
+        manager.bind(str(tmp_path / "notify"))
+        command = (
+            f"exec '{sys.executable}' -m cli serve --unsafe-folder --port 0 --data data {closed}"
+        )
+        environ = {"PYTHONPATH": str(ROOT), "NOTIFY_SOCKET": str(tmp_path / "notify")}
+        server = subprocess.Popen(["/bin/sh", "-c", command], cwd=tmp_path, env=environ)
+        try:
+            assert manager.recv(100) == b"READY=1"
+            server.terminate()
+            assert server.wait(PATIENCE) == 0
+        finally:
+            server.kill()
+
+
+def test_an_end_while_a_file_is_applied_is_no_fault_of_the_file(serve, tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as hanging:
+        url = f"http://127.0.0.1:{hanging.getsockname()[1]}/"
+        server = serve("--file", write(tmp_path, configuration(crm=url)))
+        server.logged("handshake.asked")
+        server.process.send_signal(signal.SIGTERM)
+        assert server.code() == 0
+    server.end()
+    assert [each for each in server.lines if "file.refused" in each] == []
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
