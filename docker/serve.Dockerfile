@@ -15,8 +15,9 @@ USER 1000
 VOLUME /data
 WORKDIR /data
 EXPOSE 7071
+# With --tls-cert it speaks https, by a certificate for another name.
 HEALTHCHECK --interval=5s --timeout=5s --start-period=60s \
-  CMD ["python", "-c", "from urllib.request import urlopen; urlopen('http://127.0.0.1:7071/readyz')"]
+  CMD ["python", "-c", "import ssl\nfrom urllib.request import urlopen\ntry:\n  urlopen('http://127.0.0.1:7071/readyz')\nexcept OSError:\n  urlopen('https://127.0.0.1:7071/readyz', context=ssl._create_unverified_context())"]
 ENTRYPOINT ["pushgrid", "serve", "--data", "/data/pushgrid", "--host", "0.0.0.0"]
 # Who ends TLS: containers of this machine, and the machine itself. Replace it by your proxy's network, or by --tls-cert.
 CMD ["--behind-proxy", "10.0.0.0/8,172.16.0.0/12,192.168.0.0/16"]

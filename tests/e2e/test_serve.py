@@ -24,6 +24,7 @@ from server.data_folder import KEY, MARK
 from testbed.arm import Arm
 from testbed.subscriber import PATIENCE, Push, Reply, consents, running_subscriber
 from tests.commands import Command, runner
+from tests.dockerfiles import stages
 from tests.e2e.publishing import ONE_EVENT, an_event, ids, post, send
 from tests.host.running import until
 
@@ -318,6 +319,24 @@ def test_the_certificate_is_read_again_and_a_command_says_what_makes_it_trusted(
     assert (refused.code, "REQUESTS_CA_BUNDLE" in refused.err) == (2, True)
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(bundle))
     assert run(*listing).code == 0
+
+
+@pytest.mark.parametrize("is_tls", [False, True])
+def test_the_images_health_check_passes_with_and_without_tls(serve, tmp_path, is_tls):
+    issued = trustme.CA().issue_cert("events.example.com")
+    certificate = tmp_path / "cert.pem"
+    issued.private_key_and_cert_chain_pem.write_to_path(certificate)
+    server = serve(*(["--tls-cert", str(certificate)] if is_tls else []))
+    port = server.url.rpartition(":")[2]
+    _, option, code = stages(ROOT / "docker/serve.Dockerfile")[-1].arguments("HEALTHCHECK")
+
+    def check(at: str) -> int:
+        command = [sys.executable, option, code.replace("7071", at)]
+        return subprocess.run(command, capture_output=True, check=False).returncode
+
+    assert check(port) == 0
+    server.end()
+    assert check(port) == 1
 
 
 def test_a_folder_has_one_server(serve):
