@@ -225,6 +225,11 @@ def parts_of(text: str | bytes) -> Sequence[MessagePart]:
     return () if isinstance(found, (OtherVersion, ReplayStep)) else found
 
 
+def first_receipt(message: NewMessage) -> Receipt:
+    """Return the receipt of a message that nobody has received or replaced."""
+    return Receipt(str(message.number), "0")
+
+
 def key_of(queue: Queue, receipt: Receipt) -> Row | None:
     """Return what identifies a message in the table; ``None``: such a receipt is not ours."""
     try:

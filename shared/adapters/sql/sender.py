@@ -11,6 +11,7 @@ from shared.adapters.sql.messages import (
     NewMessage,
     NewMessages,
     delete,
+    first_receipt,
     insert,
     key_of,
     replace,
@@ -52,9 +53,7 @@ class SqlSender:
             except StorageUnavailable as error:
                 faults = {each.number: error for each in legal}
         return [
-            each
-            if isinstance(each, Unstorable)
-            else faults.get(each.number) or Receipt(str(each.number), "0")
+            each if isinstance(each, Unstorable) else faults.get(each.number) or first_receipt(each)
             for each in messages
         ]
 

@@ -125,6 +125,7 @@ class SqlStore:
         return SqlSettling(
             database=self.database,
             new=self._new,
+            sender=self.sender,
             leases=self.leases,
             lease=lease,
             metrics=metrics,

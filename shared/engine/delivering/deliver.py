@@ -33,7 +33,8 @@ from shared.engine.delivering.in_hand import MessageInHand, MessagesInHand, Part
 from shared.engine.delivering.judge import PartJudge, comes_back
 from shared.engine.delivering.settle import Settler
 from shared.engine.keeping.clock_records import ClockRecords
-from shared.engine.keeping.requeue import OTHER_VERSION_AGAIN_IN, PutSettling, Requeue
+from shared.engine.keeping.put_settling import PutSettling
+from shared.engine.keeping.requeue import OTHER_VERSION_AGAIN_IN, Requeue
 from shared.engine.ports import OffLoop, Queue
 from shared.engine.ports.settling import Settlement, Settling
 from shared.errors import MalformedMessage, StorageUnavailable

@@ -1,35 +1,23 @@
-"""
-Stores deliveries for later in few messages, changes those that are stored, and so settles messages.
-"""
+"""Stores deliveries for later in few messages, and changes those that are stored."""
 
 from __future__ import annotations
 
-import asyncio
-from collections import defaultdict
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from shared.clock import Clock
-from shared.delivery.attempt_record import AttemptRecord
-from shared.delivery.delivery import Delivery, DeliveryKey
 from shared.delivery.messages.message import MessagePart
 from shared.delivery.messages.message_writer import encode_remaining, encode_together
-from shared.delivery.policy import EndState
-from shared.engine.ports import Metrics, Queue, Receipt, Sender, StoreTraits
-from shared.engine.ports.settling import REPEATED_FOR, FollowUp, Settled, Settlement
+from shared.engine.ports import Queue, Receipt, Sender, StoreTraits
+from shared.engine.ports.settling import REPEATED_FOR
 from shared.errors import StorageUnavailable, Unstorable
-from shared.metrics import Metric
-from shared.subscriptions.subscription import SubscriptionKey
 from shared.tasks import loop_time
 
 WAKE_AHEAD = timedelta(minutes=1)  # the period of the wake timer
 OTHER_VERSION_AGAIN_IN = timedelta(minutes=5)  # an instance of that version may receive it
 _PAUSES = (0.2, 0.5, 1, 2, 5, 10)  # seconds between puts; the last one repeats
-
-_Key = tuple[SubscriptionKey, DeliveryKey]  # of a delivery in its message
 
 
 class Queued(NamedTuple):
@@ -84,25 +72,6 @@ class Requeue:
             for (stored, _), receipt in zip(messages, receipts, strict=True)
         ]
 
-    async def shrink(self, queued: Queued, parts: Iterable[MessagePart]) -> Queued | None:
-        """
-        Leave only the deliveries of *parts* in a stored message; delete it if there are none.
-
-        It stays hidden as long as before. ``None`` if it was received meanwhile: then it is
-        unchanged.
-
-        Raises:
-            StorageUnavailable: it may or may not be changed.
-        """
-        left = tuple(parts)
-        if not left:
-            gone = await self.sender.take_back(queued.queue, queued.receipt)
-            return queued._replace(parts=()) if gone else None
-        wait = timedelta(seconds=max(queued.visible_at - loop_time(), 0))
-        text = encode_remaining(*left)
-        receipt = await self.sender.replace(queued.queue, queued.receipt, text, wait)
-        return queued._replace(parts=left, receipt=receipt) if receipt else None
-
     async def put(self, queue: Queue, text: str, visible_in: timedelta) -> Receipt:
         """
         Put one message.
@@ -138,115 +107,19 @@ class Requeue:
             await self.sleep(next(pauses, _PAUSES[-1]))
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
-class PutSettling:
+async def shrink(queued: Queued, parts: Iterable[MessagePart], sender: Sender) -> Queued | None:
     """
-    Settling of one message, where nothing is stored of whose it is: what follows is put.
+    Leave only the deliveries of *parts* in a stored message; delete it if there are none.
 
-    Deliveries whose success comes before they are stored for later are left out; after that, their
-    message is deleted or shrunk. This works until the message is received: then the retry has
-    begun, and is a duplicate.
+    It stays hidden as long as before. ``None`` if it was received meanwhile: then it is unchanged.
+
+    Raises:
+        StorageUnavailable: it may or may not be changed.
     """
-
-    requeue: Requeue
-    metrics: Metrics
-    record: Callable[[Sequence[AttemptRecord]], object]  # has attempts stored soon
-    # Held while messages are stored or taken back.
-    _changes: asyncio.Lock = field(default_factory=asyncio.Lock)
-    _coming_again: set[SubscriptionKey] = field(default_factory=set)
-    _delivered: set[_Key] = field(default_factory=set)
-    _dropped: set[_Key] = field(default_factory=set)
-    _messages: list[Queued] = field(default_factory=list)
-
-    async def settle(self, parts: Sequence[Settlement], repeat_for: timedelta) -> list[Settled]:
-        async with self._changes:
-            # What succeeds while the rest is being stored is stored as well, and taken back.
-            left_out = set(self._delivered)
-            together: defaultdict[object, list[FollowUp]] = defaultdict(list)
-            for follow_up in (each for part in parts for each in part.follow_ups):
-                alike = follow_up.part.due, follow_up.is_held
-                together[id(follow_up) if follow_up.blob_due_at else alike].append(follow_up)
-            await _all_stored(self._store(each, left_out, repeat_for) for each in together.values())
-            self.record([each for part in parts for each in part.attempts])
-            for each in (end for part in parts for end in part.ends):
-                key = each.key, each.delivery.key
-                if each.state is EndState.DROPPED:
-                    (left_out if key in self._delivered else self._dropped).add(key)
-            return [_settled(each, left_out) for each in parts]
-
-    def comes_again(self, keys: Iterable[SubscriptionKey]) -> None:
-        self._coming_again.update(keys)
-
-    def take_back(
-        self, key: SubscriptionKey, deliveries: Iterable[Delivery]
-    ) -> Coroutine[Any, Any, bool]:
-        # Marked before any wait: what is settled in this turn already leaves them out.
-        keys = {(key, each.key) for each in deliveries}
-        self._delivered |= keys
-        return self._take_back(key, keys)
-
-    async def _take_back(self, key: SubscriptionKey, keys: set[_Key]) -> bool:
-        async with self._changes:
-            taken = [await self._shrink(place, keys) for place in range(len(self._messages))]
-            return all(taken) and keys.isdisjoint(self._dropped) and key not in self._coming_again
-
-    async def _store(
-        self, together: Sequence[FollowUp], left_out: Collection[_Key], repeat_for: timedelta
-    ) -> None:
-        """Put what is due together, but what is *left_out*."""
-        _, is_held, blob_due_at = together[0]
-        if left := _without((each.part for each in together), left_out):
-            stored = await self.requeue.at_due(
-                *left, is_held=is_held, blob_due_at=blob_due_at, repeat_for=repeat_for
-            )
-            self._messages += stored
-            for each in stored:
-                self._count_given_up(each, 1)
-
-    async def _shrink(self, place: int, keys: set[_Key]) -> bool:
-        """Remove deliveries from one message; tell whether it has none of them now."""
-        queued = self._messages[place]
-        left = _without(queued.parts, keys)
-        if left == [*queued.parts]:
-            return True
-        shrunk = None
-        with suppress(StorageUnavailable):  # It is logged as not taken back; the retry goes on.
-            shrunk = await self.requeue.shrink(queued, left)
-        if shrunk:
-            self._messages[place] = shrunk
-            self._count_given_up(queued, -1)
-            self._count_given_up(shrunk, 1)
-        return shrunk is not None
-
-    def _count_given_up(self, queued: Queued, sign: int) -> None:
-        """Count the events of a message that is, or is not any more, among the dead letters."""
-        for part in queued.parts if queued.queue is Queue.DEADLETTERS else ():
-            self.metrics.count(Metric.AWAITING_BLOB, *part.key, by=sign * len(part.deliveries))
-
-
-def _settled(settlement: Settlement, left_out: Collection[_Key]) -> Settled:
-    if not left_out:
-        return Settled()
-    again = (each for follow_up in settlement.follow_ups for each in follow_up.part.deliveries)
-    found = {each.key for each in (*again, *(end.delivery for end in settlement.ends))}
-    key = settlement.part.key
-    return Settled(delivered={each for each in found if (key, each) in left_out})
-
-
-def _without(parts: Iterable[MessagePart], gone: Collection[_Key]) -> list[MessagePart]:
-    """Return the parts without what is *gone*; those of which nothing is left, are left out."""
-    found = []
-    for part in parts:
-        left = tuple(each for each in part.deliveries if (part.key, each.key) not in gone)
-        if len(left) == len(part.deliveries):
-            found.append(part)
-        elif left:
-            found.append(replace(part, deliveries=left))
-    return found
-
-
-async def _all_stored(puts: Iterable[Awaitable[object]]) -> None:
-    """Wait for all *puts*, side by side; then raise the error of the first one that failed."""
-    for each in await asyncio.gather(*puts, return_exceptions=True):
-        if isinstance(each, BaseException):
-            raise each
+    left = tuple(parts)
+    if not left:
+        gone = await sender.take_back(queued.queue, queued.receipt)
+        return queued._replace(parts=()) if gone else None
+    wait = timedelta(seconds=max(queued.visible_at - loop_time(), 0))
+    receipt = await sender.replace(queued.queue, queued.receipt, encode_remaining(*left), wait)
+    return queued._replace(parts=left, receipt=receipt) if receipt else None

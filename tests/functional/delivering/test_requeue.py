@@ -9,7 +9,7 @@ import pytest
 
 from pushgrid.testing.memory import START
 from shared.delivery.messages.message import MessagePart
-from shared.engine.keeping.requeue import Queued
+from shared.engine.keeping.requeue import Queued, shrink
 from shared.engine.ports import Queue
 from shared.errors import StorageUnavailable, Unstorable
 from tests.builders import a_delivery, a_message, noise
@@ -102,6 +102,7 @@ def test_what_was_received_is_not_changed(app: Deployment) -> None:
     (queued,) = at_due(app, *of_three())
     app.queues.receive(Queue.RETRIES, MINUTE)
 
-    assert app.loop.run(app.deliver.requeue.shrink(queued, queued.parts[:1])) is None
-    assert app.loop.run(app.deliver.requeue.shrink(queued, [])) is None
+    sender = app.deliver.requeue.sender
+    assert app.loop.run(shrink(queued, queued.parts[:1], sender)) is None
+    assert app.loop.run(shrink(queued, [], sender)) is None
     assert len(app.on(Queue.RETRIES)) == 3

@@ -29,6 +29,7 @@ from shared.delivery.policy import EndReason, EndState
 from shared.engine.ports import Document, Queue, Resource, Table
 from shared.engine.ports.leases import Lease
 from shared.engine.ports.settling import Answer, Ended, FollowUp, Settlement
+from shared.errors import StorageUnavailable
 from shared.metrics import Metric
 from shared.subscriptions.subscription import Pause
 from tests.builders import a_delivery, a_message, a_note, a_record
@@ -67,6 +68,7 @@ class InHand:
         self.settling = SqlSettling(
             database=store.database,
             new=store._new,
+            sender=store.sender,
             leases=store.leases,
             lease=lease,
             metrics=self.counted,
@@ -410,6 +412,57 @@ def test_a_success_that_comes_while_a_retry_is_stored_takes_it_back(
             (settled,) = await settling
             assert settled.delivered == set()
             assert await taken
+        assert await left(folder, clock, RETRIES) == [("crm", 1)]
+
+    run(deliver())
+
+
+def test_a_success_while_its_end_is_stored_that_can_t_be_taken_back_is_no_success(
+    folder: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its dead letter is written, so its end is to be heard."""
+
+    async def fail(*_: object) -> bool:
+        raise StorageUnavailable
+
+    async def deliver() -> None:
+        async with in_hand(folder, clock, "crm") as message:
+            monkeypatch.setattr(message.store.sender, "take_back", fail)
+            monkeypatch.setattr(message.store.sender, "replace", fail)
+            (crm,) = parts("crm")
+            dead = FollowUp(replace(crm, dead_letter=a_note()), blob_due_at=START + HOUR)
+            settlement = Settlement(part=crm, follow_ups=[dead])
+            settling = asyncio.create_task(message.settling.settle([settlement], NO_TIME))
+            await asyncio.sleep(0)  # it is being stored
+            taken = message.settling.take_back(crm.key, crm.deliveries)
+            (settled,) = await settling
+            assert settled.delivered == set()
+            assert not await taken
+            waiting = message.store.queues.waiting(given_up=True)
+            assert [each.events for each in waiting.values()] == [2]
+
+    run(deliver())
+
+
+def test_a_late_success_takes_back_what_was_stored_though_the_commit_seemed_to_fail(
+    folder: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def deliver() -> None:
+        async with in_hand(folder, clock, "crm") as message:
+            connection, faults = message.store.database._connection, [apsw.FullError("full")]
+            commit = connection.commit
+
+            def failing() -> None:
+                commit()
+                if faults:
+                    raise faults.pop()
+
+            monkeypatch.setattr(connection, "commit", failing)
+            (crm,) = parts("crm")
+            settlement = Settlement(part=crm, follow_ups=[again(crm)])
+            (settled,) = await message.settling.settle([settlement], HOUR)
+            assert settled.answer is Answer.SETTLED_ALREADY
+            assert await message.settling.take_back(crm.key, crm.deliveries[:1])
         assert await left(folder, clock, RETRIES) == [("crm", 1)]
 
     run(deliver())
