@@ -198,7 +198,7 @@ class RunningServer:
         await off_loop(partial(self.beside.before_deliveries, app))
         tls = self.prepared.tls
         front = HttpFront(self._asgi(), _limits(), tls.context if tls else None)
-        deliveries = Deliveries(self.home.leases, app.deliver, app.app.store.traits.in_hand)
+        deliveries = Deliveries(self.home.leases, app.deliver, app.app.store.traits.most_in_hand)
         own_work = OwnWork(
             self.home,
             app.threads,

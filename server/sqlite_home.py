@@ -63,7 +63,7 @@ class SqliteHome:
 
     def _delete_old(self) -> bool:
         before = self._clock.now() - DEAD_LETTERS_KEPT_FOR
-        if self._clock.is_settled:
+        if self._clock.is_trusted:
             deadline = Deadline(_RETENTION_AT_MOST, monotonic)
             if count := self.store.dead_letters.delete_before(before, deadline):
                 telemetry.info("dead_letters.deleted", count=count)

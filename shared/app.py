@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from shared.engine.delivering.push import Push
     from shared.engine.keeping.clock_records import ClockRecords
     from shared.engine.keeping.deployment_terms import DeploymentTerms
-    from shared.engine.keeping.drops_and_holds import Ends
+    from shared.engine.keeping.ends import Ends
     from shared.engine.keeping.poison_records import PoisonRecords
     from shared.engine.keeping.requeue import Requeue
     from shared.engine.manage.api import Manage
@@ -312,7 +312,7 @@ class App:
 
     @once
     def ends(self) -> Ends:
-        from shared.engine.keeping.drops_and_holds import Ends
+        from shared.engine.keeping.ends import Ends
 
         return Ends(metrics=self.metrics, sink=self._hear)
 
@@ -792,17 +792,17 @@ class App:
         from shared.engine.delivering.in_hand import MessagesInHand
         from shared.engine.ports import Queue
 
-        most = self.store.traits.in_hand
+        most = self.store.traits.most_in_hand
         return {queue: MessagesInHand(most=most) for queue in (Queue.DELIVERIES, Queue.RETRIES)}
 
     def _endpoints(self) -> Endpoints:
         from shared.delivery.pace import Limit
-        from shared.engine.delivering.commons import PUSHES, Budget, Commons
         from shared.engine.delivering.endpoints import Endpoints
         from shared.engine.delivering.processes import Processes
+        from shared.engine.delivering.scheduler import PUSHES, Budget, Scheduler
 
         off_loop = self._deliver_pool
-        commons = Commons(
+        scheduler = Scheduler(
             budget=Budget(pushes=min(PUSHES, self.outbound.most)),
             push=self._pushing(),
             reserve_connection=self.outbound.reserve_connection,
@@ -818,7 +818,7 @@ class App:
             tasks=self._tasks,
         )
         return Endpoints(
-            commons=commons,
+            scheduler=scheduler,
             limit=Limit.up_to(self._settings.endpoint_limit),
             health=self.health,
             off_loop=off_loop,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple, Protocol
 
-SETTLES_IN = timedelta(minutes=10)  # after a jump
+TRUSTED_AFTER = timedelta(minutes=10)  # after a jump
 JUMP = "jump"
 STORAGE = "storage"
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
@@ -19,14 +19,14 @@ class Clock(Protocol):
         """Return the current time, aware, in UTC."""
 
     @property
-    def is_settled(self) -> bool:
-        """Whether it is known to be right; until then, nothing ends by age (`settled_now`)."""
+    def is_trusted(self) -> bool:
+        """Whether it is known to be right; until then, nothing ends by age (`trusted_now`)."""
 
 
 class SystemClock:
     """The machine's clock."""
 
-    is_settled = True
+    is_trusted = True
 
     def now(self) -> datetime:
         return datetime.now(UTC)
@@ -74,21 +74,23 @@ class ClockNote(NamedTuple):
             return f"{differs}; events do not expire there for now"
         return f"a {self.what} was {self.seconds:.0f} s ahead of the clock"
 
-    def is_recent(self, now: datetime, *, is_settled: bool) -> bool:
+    def is_recent(self, now: datetime, *, is_trusted: bool) -> bool:
         """
         Tell whether it was noted within ten minutes of *now*.
 
-        That may be the time of the clock in question itself, which is not settled then.
+        That may be the time of the clock in question itself, which is not trusted then.
         """
         by_itself = self.at + timedelta(seconds=self.seconds)
-        is_its_own = self.what == STORAGE and not is_settled
-        return abs(now - self.at) < SETTLES_IN or (is_its_own and abs(now - by_itself) < SETTLES_IN)
+        is_its_own = self.what == STORAGE and not is_trusted
+        return abs(now - self.at) < TRUSTED_AFTER or (
+            is_its_own and abs(now - by_itself) < TRUSTED_AFTER
+        )
 
 
-def settled_now(clock: Clock) -> datetime:
-    """Return the time by which age ends anything: long ago while *clock* is not settled."""
+def trusted_now(clock: Clock) -> datetime:
+    """Return the time by which age ends anything: long ago while *clock* is not trusted."""
     now = clock.now()  # which notices a jump
-    return now if clock.is_settled else _LONG_AGO
+    return now if clock.is_trusted else _LONG_AGO
 
 
 def format_us_datetime(moment: datetime) -> str:

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from threading import RLock
 from typing import NamedTuple
 
-from shared.clock import JUMP, SETTLES_IN, STORAGE, ClockNote
+from shared.clock import JUMP, STORAGE, TRUSTED_AFTER, ClockNote
 
 _DIFFERS = 10.0  # seconds: two clocks that differ by more are not both right
 _FURTHEST = 100 * 365 * 86400.0  # seconds: no clock is set so far off, and sums stay in range
@@ -22,7 +22,7 @@ class _Doubt(NamedTuple):
     awaits_storage: bool = False  # storage has not told its time yet
 
     def has_lasted(self, at: float) -> bool:
-        return at - self.since >= SETTLES_IN.total_seconds()
+        return at - self.since >= TRUSTED_AFTER.total_seconds()
 
 
 class WatchedClock:
@@ -31,10 +31,10 @@ class WatchedClock:
 
     It compares each reading with the one before, by *monotonic* (seconds), and each answer of
     storage with its time. A difference of over ten seconds is told to *jumped*. Then the clock is
-    not settled, and reads the later of both times: so nothing that is stored will look older than
-    it is. Only an answer of storage settles it, the first that comes after ten minutes: by
-    storage's time if that is still the other one, or else by the wall clock. If *awaits_storage*,
-    it is not settled from the start; then the first answer with a time settles it, if both agree.
+    not trusted, and reads the later of both times: so nothing that is stored will look older than
+    it is. Trust comes with an answer of storage alone, the first one after ten minutes: then it has
+    storage's time if that is still the other one, or else the wall clock's. If *awaits_storage*, it
+    is not trusted from the start, but from the first answer with a time, if both agree.
     Thread-safe.
     """
 
@@ -67,7 +67,7 @@ class WatchedClock:
         return wall + timedelta(seconds=ahead) if ahead else wall
 
     @property
-    def is_settled(self) -> bool:
+    def is_trusted(self) -> bool:
         return self._doubt is None
 
     def storage_answered(self, told: datetime | None, took: float) -> None:
@@ -75,8 +75,8 @@ class WatchedClock:
         Compare with an answer of storage: the time that it *told*, perhaps cut to seconds.
 
         The exchange took *took* seconds. What is told again is not compared again. An answer
-        without a time, or with an impossible one, only settles the clock after ten minutes: nothing
-        contradicts it.
+        without a time, or with an impossible one, only makes the clock trusted after ten minutes:
+        nothing contradicts it.
         """
         if told and told == self._told:
             return

@@ -12,7 +12,7 @@ from cli.costs.data import measured, meter_of, prices
 from cli.costs.workload import Work, Workload, work_of
 from shared.adapters.azure_storage.traits import AZURE_STORAGE
 from shared.delivery.pace import MOST
-from shared.engine.delivering.commons import PUSHES
+from shared.engine.delivering.scheduler import PUSHES
 
 HOURS = 730.0  # of a month
 MONTH = HOURS * 3600  # seconds

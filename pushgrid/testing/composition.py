@@ -18,10 +18,10 @@ from pushgrid.testing.memory import (
     off_loop,
 )
 from shared.app import App
-from shared.engine.delivering.commons import PUSHES
 from shared.engine.delivering.deliver import Deliver
 from shared.engine.delivering.endpoints import Endpoints
 from shared.engine.delivering.in_hand import Attempted, PushRequest, Shortage
+from shared.engine.delivering.scheduler import PUSHES
 from shared.engine.ports import Pusher, Queue, ReserveConnection
 from shared.settings import Settings
 from shared.watched_clock import WatchedClock
@@ -109,7 +109,7 @@ class InMemoryApp(App):
     def _endpoints(self) -> Endpoints:
         endpoints = super()._endpoints()
         number = next(self.store.numbers)  # in the order of their beginning
-        endpoints.commons.processes.name = f"p{number}"
+        endpoints.scheduler.processes.name = f"p{number}"
         return endpoints
 
     def _new_span_id(self) -> str:

@@ -206,7 +206,7 @@ class DrivenApp(InMemoryApp):
         triggering = self.queues.earliest(
             Queue.DELIVERIES, Queue.RETRIES, besides=self._delivering.keys()
         )
-        if triggering and len(self._delivering) < self.store.traits.in_hand:
+        if triggering and len(self._delivering) < self.store.traits.most_in_hand:
             due.append(_Due(self._not_before_now(triggering), partial(self._begin, *triggering)))
         if waiting := self.queues.earliest(Queue.WAITING):
             at = _tick(self._not_before_now(waiting), _WAKE_EVERY)

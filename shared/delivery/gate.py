@@ -113,17 +113,16 @@ class Wait(NamedTuple):
 
 
 class NotNow(NamedTuple):
-    """Push nothing of the line, or of its next request: it comes back, with no attempt counted."""
+    """Push nothing of some deliveries: they come back, with no attempt counted."""
 
     due: datetime
     why: str
-    held: Held | None = None  # the hold that keeps it, if it is one: *due* is the soonest
-    is_line: bool = True
+    held: Held | None = None  # the hold that keeps them, if it is one: *due* is the soonest
 
 
 def gate(state: EndpointState, now: datetime) -> PushNow | Wait | NotNow:
     """Decide what becomes of a line that is not empty; the first rule that applies counts."""
-    return _by_process(state, now) or _by_share(state, now) or _by_endpoint(state, now)
+    return _by_process(state, now) or _by_share(state, now) or _by_endpoint(state)
 
 
 def _by_process(state: EndpointState, now: datetime) -> Wait | NotNow | None:
@@ -145,21 +144,13 @@ def _by_share(state: EndpointState, now: datetime) -> Wait | NotNow | None:
     return None if pacing.has_room(state.under_way) else Wait(Until.PUSH_ENDS)
 
 
-def _by_endpoint(state: EndpointState, now: datetime) -> PushNow | Wait | NotNow:
+def _by_endpoint(state: EndpointState) -> PushNow | Wait | NotNow:
     found = state.availability
     if isinstance(found, Held):
         return NotNow(found.until, found.why, found)
     if not state.has_budget:
         return Wait(Until.BUDGET)
-    if isinstance(found, NeedsProbe):
-        return PushNow(is_probe=True)
-    _, again_at = state.pacing.ask(now) if state.pacing else (None, None)
-    return over_rate(again_at) if again_at else PushNow()
-
-
-def over_rate(again_at: datetime) -> NotNow:
-    """Return what becomes of a request that exceeds the rate that the endpoint allows."""
-    return NotNow(again_at, "the allowed rate of the endpoint", is_line=False)
+    return PushNow(is_probe=isinstance(found, NeedsProbe))
 
 
 def hold_back(

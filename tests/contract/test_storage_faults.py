@@ -383,7 +383,7 @@ def test_every_answer_tells_storages_time(
     with suppress(Exception):
         work(account_at(storage.server_port, clock.storage_answered))
 
-    assert not clock.is_settled
+    assert not clock.is_trusted
     assert {each.what for each in jumps} == {STORAGE}
     assert [round(each.seconds / 3600, 2) for each in jumps] == [2.0]
 

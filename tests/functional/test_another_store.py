@@ -24,7 +24,9 @@ from tests.functional.deployment import MINUTE, Deployment
 from tests.functional.publish_requests import event, publish
 
 HOUR = timedelta(hours=1)
-ANOTHER = StoreTraits(message_size=1024 * 1024, in_hand=2, hiding=None, has_poison_queues=False)
+ANOTHER = StoreTraits(
+    message_size=1024 * 1024, most_in_hand=2, hiding=None, has_poison_queues=False
+)
 QUEUES = {Queue.DELIVERIES, Queue.RETRIES, Queue.DEADLETTERS}
 
 
@@ -92,7 +94,7 @@ def test_a_large_event_is_replayed_in_its_message(driven: DrivenApp) -> None:
 
 
 def test_a_process_counts_with_as_many_messages_as_it_gets(app: Deployment) -> None:
-    assert {each.most for each in app.deliver.in_hand.values()} == {ANOTHER.in_hand}
+    assert {each.most for each in app.deliver.in_hand.values()} == {ANOTHER.most_in_hand}
 
 
 def test_there_are_no_other_queues_timers_or_jobs(app: Deployment) -> None:

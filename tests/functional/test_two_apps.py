@@ -120,7 +120,7 @@ def test_what_is_left_of_an_app_is_named_until_it_has_ended() -> None:
     held = HeldPusher(one.pusher)
     held.hold(URL)
     one.push = replace(one.push, pusher=held)
-    budget = one.deliver.endpoints.commons.budget
+    budget = one.deliver.endpoints.scheduler.budget
     publish(one, key, 1)
     (message,) = one.queues.texts(Queue.DELIVERIES)
 
@@ -130,7 +130,7 @@ def test_what_is_left_of_an_app_is_named_until_it_has_ended() -> None:
     waiting = one.leftovers()
     budget.pushes = most
     (endpoint,) = one.deliver.endpoints.known.values()
-    one.loop.call_soon(endpoint.wake)
+    one.loop.call_soon(endpoint.look_soon)
     one.loop.settle()
     under_way = one.leftovers()
     held.let_go()

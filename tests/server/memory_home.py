@@ -32,7 +32,7 @@ _MOST_TRIES = 20
 class _RealTime:
     """A clock that the ports in memory take for a test's."""
 
-    is_settled = True
+    is_trusted = True
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

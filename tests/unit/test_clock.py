@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from pushgrid.testing.memory import START, FakeClock
-from shared.clock import Deadline, format_us_datetime, settled_now, timestamp
+from shared.clock import Deadline, format_us_datetime, timestamp, trusted_now
 
 SECOND, HOUR = timedelta(seconds=1), timedelta(hours=1)
 
@@ -40,10 +40,10 @@ def test_no_clock_that_is_set_brings_a_deadline_nearer() -> None:
     assert deadline.has_passed
 
 
-def test_by_a_clock_that_is_not_settled_nothing_is_old(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_by_a_clock_that_is_not_trusted_nothing_is_old(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = FakeClock()
-    assert settled_now(clock) == START
+    assert trusted_now(clock) == START
 
-    monkeypatch.setattr(clock, "is_settled", False)
+    monkeypatch.setattr(clock, "is_trusted", False)
 
-    assert settled_now(clock) <= datetime(1, 1, 1, tzinfo=UTC)
+    assert trusted_now(clock) <= datetime(1, 1, 1, tzinfo=UTC)

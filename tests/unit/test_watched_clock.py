@@ -50,11 +50,11 @@ def answer(clock: WatchedClock, at: datetime, took: float = 0.0) -> None:
 
 
 @pytest.mark.parametrize("by", [6 * HOUR, -6 * HOUR, 30 * HOUR, 11 * SECOND])
-def test_a_jump_is_told_once_and_the_first_answer_after_ten_minutes_settles_the_clock(
+def test_a_jump_is_told_once_and_the_first_answer_after_ten_minutes_makes_it_trusted(
     wall: FakeClock, clock: WatchedClock, jumps: Jumps, by: timedelta
 ) -> None:
     """Until then it reads the later time: what is stored will not look older than it is."""
-    assert clock.is_settled
+    assert clock.is_trusted
     wall.advance(HOUR)
     wall.jump(by)
 
@@ -62,11 +62,11 @@ def test_a_jump_is_told_once_and_the_first_answer_after_ten_minutes_settles_the_
     assert jumps == [(by, START + HOUR + by)]
     wall.advance(10 * MINUTE - SECOND)
     answer(clock, wall.now())
-    assert not clock.is_settled
+    assert not clock.is_trusted
     wall.advance(HOUR)
-    assert not clock.is_settled
+    assert not clock.is_trusted
     answer(clock, wall.now())
-    assert clock.is_settled
+    assert clock.is_trusted
     assert clock.now() == wall.now()
 
 
@@ -81,7 +81,7 @@ def test_after_a_jump_and_an_idle_hour_storages_time_counts(
 
     answer(clock, wall.elsewhere.now())
 
-    assert clock.is_settled
+    assert clock.is_trusted
     assert abs(clock.now() - wall.elsewhere.now()) <= SECOND
     assert (len(jumps), jumps.from_storage) == (1, [])
 
@@ -104,7 +104,7 @@ def test_a_clock_that_is_corrected_little_by_little_does_not_jump(
         clock.now()
 
     assert jumps == []
-    assert clock.is_settled
+    assert clock.is_trusted
 
 
 @pytest.mark.parametrize("by", [30 * HOUR, -30 * HOUR, 12 * SECOND, -12 * SECOND, -20_000 * DAY])
@@ -117,13 +117,13 @@ def test_a_process_that_starts_with_a_wrong_clock_goes_by_storage_after_ten_minu
 
     for _ in range(600):
         answer(clock, wall.elsewhere.now())
-        told.append(clock.is_settled)
+        told.append(clock.is_trusted)
         assert clock.now() >= max(wall.now(), wall.elsewhere.now())
         wall.advance(SECOND)
     answer(clock, wall.elsewhere.now())
 
     assert not any(told)
-    assert clock.is_settled
+    assert clock.is_trusted
     assert abs(clock.now() - wall.elsewhere.now()) <= SECOND
     assert (jumps, len(jumps.from_storage)) == ([], 1)
     [(told_by, at)] = jumps.from_storage
@@ -138,11 +138,11 @@ def test_before_the_first_answer_nothing_is_known(
     """However long that takes: a process of many that has nothing to do."""
     clock = started(wall, jumps)
     wall.advance(idle)
-    assert not clock.is_settled
+    assert not clock.is_trusted
 
     answer(clock, wall.now())
 
-    assert clock.is_settled
+    assert clock.is_trusted
     assert jumps == jumps.from_storage == []
 
 
@@ -155,23 +155,23 @@ def test_the_first_answer_tells_of_a_wrong_clock_however_late_it_comes(
 
     answer(clock, wall.elsewhere.now())
 
-    assert not clock.is_settled
+    assert not clock.is_trusted
     assert abs(clock.now() - wall.elsewhere.now()) <= SECOND
     assert len(jumps.from_storage) == 1
 
 
 @pytest.mark.parametrize("told", [None, START.replace(year=9999), START.replace(year=1)])
 def test_what_is_no_time_says_nothing(wall: FakeClock, jumps: Jumps, told: datetime | None) -> None:
-    """Storage without a time: its answers settle the clock after ten minutes."""
+    """Storage without a time: its answers make the clock trusted after ten minutes."""
     clock = started(wall, jumps)
     for number in range(10):
         clock.storage_answered(told, number)
         wall.advance(MINUTE)
-        assert not clock.is_settled
+        assert not clock.is_trusted
 
     clock.storage_answered(told, 1.0)
 
-    assert clock.is_settled
+    assert clock.is_trusted
     assert clock.now() == wall.now()
     assert jumps == jumps.from_storage == []
 
@@ -184,7 +184,7 @@ def test_an_answer_without_a_time_contradicts_none_that_has_one(
 
     clock.storage_answered(None, 0.0)
 
-    assert (clock.is_settled, clock.now()) == (False, wall.now() + 30 * HOUR + SECOND / 2)
+    assert (clock.is_trusted, clock.now()) == (False, wall.now() + 30 * HOUR + SECOND / 2)
 
 
 @pytest.mark.parametrize("took", [0.0, 1.0, 16.0])
@@ -200,7 +200,7 @@ def test_a_slow_answer_is_no_jump(
         wall.advance(took * SECOND)
         answer(clock, made + off * SECOND, took)
 
-    assert (clock.is_settled, jumps.from_storage) == (True, [])
+    assert (clock.is_trusted, jumps.from_storage) == (True, [])
 
 
 def test_an_answer_during_which_the_clock_was_set_says_nothing(
@@ -219,7 +219,7 @@ def test_an_answer_during_which_the_clock_was_set_says_nothing(
         wall.advance(10 * MINUTE)
         answer(clock, wall.now())
 
-    assert (clock.is_settled, jumps.from_storage) == (True, [])
+    assert (clock.is_trusted, jumps.from_storage) == (True, [])
     assert clock.now() == wall.now()
 
 
@@ -234,7 +234,7 @@ def test_one_jump_is_told_once_though_storage_says_it_too(
         answer(clock, wall.elsewhere.now())
 
     assert (len(jumps), jumps.from_storage) == (1, [])
-    assert clock.is_settled
+    assert clock.is_trusted
     assert abs(clock.now() - wall.elsewhere.now()) <= SECOND
 
 
@@ -242,7 +242,7 @@ def test_one_jump_is_told_once_though_storage_says_it_too(
 def test_a_clock_that_is_set_right_is_followed_at_once(
     wall: FakeClock, jumps: Jumps, by: timedelta
 ) -> None:
-    """Before it has settled, and long after."""
+    """Before it is trusted, and long after."""
     wall.jump(by)
     clock = started(wall, jumps)
     answer(clock, START)
@@ -267,19 +267,19 @@ def test_other_times_of_storage_begin_the_ten_minutes_anew(
         wall.advance(MINUTE)
         answer(clock, START - HOUR)
         answer(clock, START - 2 * HOUR)
-        assert (clock.is_settled, clock.now()) == (False, wall.now())
+        assert (clock.is_trusted, clock.now()) == (False, wall.now())
 
 
 def test_one_strange_answer_is_over_after_ten_minutes(wall: FakeClock, clock: WatchedClock) -> None:
     answer(clock, START + 30 * HOUR)
     wall.advance(SECOND)
     answer(clock, wall.now())
-    assert (clock.is_settled, clock.now()) == (False, wall.now())
+    assert (clock.is_trusted, clock.now()) == (False, wall.now())
 
     wall.advance(10 * MINUTE)
     answer(clock, wall.now())
 
-    assert (clock.is_settled, clock.now()) == (True, wall.now())
+    assert (clock.is_trusted, clock.now()) == (True, wall.now())
 
 
 def test_threads_that_see_one_jump_tell_it_once(wall: FakeClock, jumps: Jumps) -> None:

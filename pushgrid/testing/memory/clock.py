@@ -28,7 +28,7 @@ class FakeClock:
     *elsewhere* is that of another machine, such as storage: it shows the same until this one jumps.
     """
 
-    is_settled = True
+    is_trusted = True
 
     def __init__(self, start: datetime = START) -> None:
         self.start = start
@@ -57,7 +57,7 @@ class FakeClock:
 class Elsewhere:
     """A clock that does not jump."""
 
-    is_settled = True
+    is_trusted = True
 
     def __init__(self, now: Callable[[], datetime]) -> None:
         self.now = now

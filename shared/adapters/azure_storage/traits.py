@@ -8,7 +8,7 @@ from shared.engine.ports.store import Hiding, StoreTraits
 
 AZURE_STORAGE = StoreTraits(
     message_size=48 * 1024,  # of the 64 KiB that the service takes
-    in_hand=4096,  # batchSize + newBatchThreshold in host.json
+    most_in_hand=4096,  # batchSize + newBatchThreshold in host.json
     # What is hidden on a queue with a trigger counts as its length, by which Azure scales out.
     hiding=Hiding(waits=timedelta(minutes=10), holds=timedelta(minutes=1)),
     has_poison_queues=True,

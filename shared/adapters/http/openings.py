@@ -77,7 +77,7 @@ class Opening:
             host.bound = host.bound.delayed(self._began_at, now)
         elif not self.counts:
             host.bound = host.bound.accepted(now)
-            self._openings.wake(host)
+            self._openings.ask_again(host)
 
     def answered(self, *, kept: bool) -> None:
         """Note the first answer, after which the peer has *kept* the connection or closes it."""
@@ -96,7 +96,7 @@ class Opening:
         if self.counts:
             self.counts = False
             self._host.bound = self._host.bound.released()
-            self._openings.wake(self._host)
+            self._openings.ask_again(self._host)
 
     def _look_again(self, after: float) -> None:
         if self._timer:
@@ -206,12 +206,12 @@ class Openings:
         for turn in self._turns:
             _refuse(turn)
 
-    def wake(self, host: _Host) -> None:
+    def ask_again(self, host: _Host) -> None:
         """Let those that wait ask again soon, the first first, until there is no room."""
         if host.waiting:
-            asyncio.get_running_loop().call_soon(self._wake, host)
+            asyncio.get_running_loop().call_soon(self._ask_again, host)
 
-    def _wake(self, host: _Host) -> None:
+    def _ask_again(self, host: _Host) -> None:
         while host.waiting and host.bound.has_room:
             again = next(iter(host.waiting))
             del host.waiting[again]

@@ -41,7 +41,7 @@ from shared.engine.ports import OffLoop, Queue
 from shared.engine.ports.leases import Lease
 
 HANDED = (Queue.DELIVERIES, Queue.RETRIES)  # the queues whose messages are handed over
-ROOM = SQL.in_hand  # messages of each
+ROOM = SQL.most_in_hand  # messages of each
 AHEAD = timedelta(seconds=1)  # that messages are claimed before they are due
 MOST_FAILURES = 20  # as on Azure; then it is recorded
 AGAIN_IN = timedelta(minutes=1)  # after a failure

@@ -7,7 +7,7 @@ from shared.engine.ports.store import StoreTraits
 SQL = StoreTraits(
     # Larger events are stored once, beside their messages: each retry stores its message anew.
     message_size=64 * 1024,
-    in_hand=4096,
+    most_in_hand=4096,
     hiding=None,
     has_poison_queues=False,
 )

@@ -30,7 +30,12 @@ from shared.delivery.messages.packing import (
 from shared.delivery.messages.run_length import positions_by_origin, run_lengths, spans_of
 from shared.delivery.policy import DeliveryTerms, EndReason
 from shared.events.topic import TopicName
-from shared.subscriptions.subscription import DeliveryHeader, EventSubscription, StaticHeader
+from shared.subscriptions.subscription import (
+    DeadLetterDestination,
+    DeliveryHeader,
+    EventSubscription,
+    StaticHeader,
+)
 
 # Characters of headers in a note: each store has room for them beside the size of a message.
 MAX_DEAD_LETTER_HEADERS = 12 * 1024
@@ -77,17 +82,19 @@ def with_blob(text: str, path: str) -> str:
     return _compact({**json.loads(text), "blob": path})
 
 
-def note_of(
-    subscription: EventSubscription, terms: DeliveryTerms, reason: EndReason, due_at: datetime
-) -> DeadLetterNote | None:
-    """Return the note of what has ended, and whose blob is due then; ``None``: it gets none."""
-    if terms.dead_letter is None:
-        return None
+def dead_letter_note(
+    subscription: EventSubscription,
+    terms: DeliveryTerms,
+    destination: DeadLetterDestination,
+    reason: EndReason,
+    due_at: datetime,
+) -> DeadLetterNote:
+    """Return the note of what has ended, and whose blob is due then."""
     is_namespace = TopicName.parse(subscription.topic)
     return DeadLetterNote(
         reason=reason,
         keep_until=due_at + terms.scaled(terms.profile.dead_letter_keep),
-        destination=terms.dead_letter,
+        destination=destination,
         topic_id=subscription.topic_id,
         input_schema=subscription.input_schema,
         delivery_schema=subscription.delivery_schema,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from shared.delivery.delivery import Delivery
 from shared.delivery.policy import DeliveryTerms
@@ -13,9 +13,6 @@ from shared.delivery.requests.push_request import in_common
 from shared.subscriptions.subscription import Batching, EventSubscription
 
 Owner = TypeVar("Owner")
-
-
-Owned = tuple[Delivery, Owner]  # a delivery in the line, and who learns its outcome
 
 
 def requests_for(batching: Batching, texts: Sequence[str | None]) -> float:
@@ -29,30 +26,36 @@ def requests_for(batching: Batching, texts: Sequence[str | None]) -> float:
     return max(len(texts) / batching.max_events, sum(sizes) / preferred)
 
 
+class _Waiting(NamedTuple, Generic[Owner]):
+    """A delivery in the line, and who learns its outcome."""
+
+    owner: Owner
+    delivery: Delivery
+    size: int  # of its event in a body
+
+
 @dataclass(slots=True)
 class _Group(Generic[Owner]):
     """Deliveries that may share requests, in the order in which they came."""
 
     batching: Batching
-    deliveries: deque[Owned[Owner]] = field(default_factory=deque)
-    sizes: deque[int] = field(default_factory=deque)  # of their events in a body
+    waiting: deque[_Waiting[Owner]] = field(default_factory=deque)
 
-    def take(self) -> list[Owned[Owner]]:
+    def take(self) -> dict[Owner, list[Delivery]]:
         """
-        Take the deliveries of one request.
+        Take the deliveries of one request, by owner.
 
         They are at most the allowed number of events, and no more than fill the preferred size,
         unless a single one is larger.
         """
-        taken, size = [self.deliveries.popleft()], 1 + self.sizes.popleft()
-        preferred = self.batching.preferred_kilobytes * 1024
-        while self.deliveries and len(taken) < self.batching.max_events:
-            size += self.sizes[0]
+        taken = [self.waiting.popleft()]
+        size, preferred = 1 + taken[0].size, self.batching.preferred_kilobytes * 1024
+        while self.waiting and len(taken) < self.batching.max_events:
+            size += self.waiting[0].size
             if size > preferred:
                 break
-            taken.append(self.deliveries.popleft())
-            self.sizes.popleft()
-        return taken
+            taken.append(self.waiting.popleft())
+        return _by_owner(taken)
 
 
 class Line(Generic[Owner]):
@@ -70,12 +73,12 @@ class Line(Generic[Owner]):
         return bool(self._groups)
 
     def __len__(self) -> int:
-        return sum(len(group.deliveries) for group in self._groups.values())
+        return sum(len(group.waiting) for group in self._groups.values())
 
     @property
     def first(self) -> Owner:
         """Whose the first delivery of the next request is. The line must not be empty."""
-        return next(iter(self._groups.values())).deliveries[0][1]
+        return next(iter(self._groups.values())).waiting[0].owner
 
     def add(
         self,
@@ -97,15 +100,18 @@ class Line(Generic[Owner]):
             group = self._groups.get(key := (variant, common))
             if group is None:
                 group = self._groups[key] = _Group(terms.batching)
-            group.deliveries.append((each, owner))
-            group.sizes.append(size)
+            group.waiting.append(_Waiting(owner, each, size))
 
-    def take(self) -> list[Owned[Owner]]:
-        """Take the deliveries of the next request; groups take turns. It must not be empty."""
+    def take(self) -> dict[Owner, list[Delivery]]:
+        """
+        Take the deliveries of the next request, by owner; groups take turns.
+
+        The line must not be empty.
+        """
         key, group = next(iter(self._groups.items()))
         taken = group.take()
         del self._groups[key]
-        if group.deliveries:
+        if group.waiting:
             self._groups[key] = group
         return taken
 
@@ -119,19 +125,20 @@ class Line(Generic[Owner]):
         self._variants.append((subscription, terms))
         return len(self._variants) - 1
 
-    def withdraw(self, owners: Collection[Owner]) -> list[Owned[Owner]]:
+    def withdraw(self, owners: Collection[Owner]) -> dict[Owner, list[Delivery]]:
         """Take every delivery of *owners*."""
-        withdrawn: list[Owned[Owner]] = []
-        gone = set(map(id, owners))
+        withdrawn: list[_Waiting[Owner]] = []
+        gone = set(owners)
         for key, group in list(self._groups.items()) if gone else ():
-            waiting = zip(group.deliveries, group.sizes, strict=True)
-            group.deliveries, group.sizes = deque(), deque()
-            for each, size in waiting:
-                if id(each[1]) in gone:
-                    withdrawn.append(each)
-                else:
-                    group.deliveries.append(each)
-                    group.sizes.append(size)
-            if not group.deliveries:
+            withdrawn += [each for each in group.waiting if each.owner in gone]
+            group.waiting = deque(each for each in group.waiting if each.owner not in gone)
+            if not group.waiting:
                 del self._groups[key]
-        return withdrawn
+        return _by_owner(withdrawn)
+
+
+def _by_owner(taken: Iterable[_Waiting[Owner]]) -> dict[Owner, list[Delivery]]:
+    found: dict[Owner, list[Delivery]] = {}
+    for each in taken:
+        found.setdefault(each.owner, []).append(each.delivery)
+    return found

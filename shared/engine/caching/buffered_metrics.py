@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from shared import telemetry
-from shared.clock import Clock, settled_now
+from shared.clock import Clock, trusted_now
 from shared.engine.ports import CountSink, Threads
 from shared.errors import StorageUnavailable
 from shared.metrics import CountRow, Metric, Series, Span, Sum, add
@@ -130,11 +130,11 @@ class BufferedMetrics:
 
     def _drop_old(self) -> int:
         """Drop rows that are over and stored, and those to give up; return how many are lost."""
-        now, settled = self._clock.now(), settled_now(self._clock)
+        now, trusted = self._clock.now(), trusted_now(self._clock)
         lost = 0
         for key in sorted(self._rows):
             end = key.start + _LENGTHS[key.span]
-            too_late = settled - end > TRIED_FOR or len(self._rows) > MAX_ROWS
+            too_late = trusted - end > TRIED_FOR or len(self._rows) > MAX_ROWS
             is_stored = key not in self._changed
             if too_late or (is_stored and end + _GRACE <= now):
                 del self._rows[key]

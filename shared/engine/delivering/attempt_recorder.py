@@ -15,7 +15,7 @@ from shared.delivery.outcome import DeliveryOutcome, EndpointAnswer
 from shared.delivery.policy import Decision, Delivered, End, EndState, RetryAt
 from shared.engine.delivering.attempt_history import AttemptHistory
 from shared.engine.delivering.in_hand import Attempted, Part
-from shared.engine.keeping.drops_and_holds import Ends
+from shared.engine.keeping.ends import Ends
 from shared.engine.ports import Metrics
 from shared.engine.ports.settling import Ended
 from shared.events.event import distinct, event_id, event_ids, event_names

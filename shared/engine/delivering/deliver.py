@@ -113,14 +113,14 @@ class Deliver:
             MalformedMessage, StorageUnavailable: among others; the host repeats the message.
         """
         in_hand = self.in_hand[queue]
-        message = MessageInHand(in_hand=in_hand, since=loop_time(), jitter=self.jitter())
+        message = MessageInHand(of_queue=in_hand, since=loop_time(), jitter=self.jitter())
         in_hand.messages[message] = None
         try:
             parts = await self._read(body)
             if not parts:
                 return
             if queue is Queue.RETRIES:
-                self.endpoints.commons.processes.come_first()
+                self.endpoints.scheduler.processes.come_first()
             settler = Settler(
                 message=message,
                 settling=settling

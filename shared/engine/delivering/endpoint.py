@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -20,23 +20,21 @@ from shared.delivery.gate import (
     Wait,
     as_held,
     gate,
-    over_rate,
 )
 from shared.delivery.health.endpoint_health import EVENTS_FAULT, Observation
 from shared.delivery.outcome import DeliveryOutcome, Outcome
 from shared.delivery.pace import ALONE, Accepted, Limit, Pacing, PushTimes, Returns, Speed
 from shared.delivery.policy import DeliveryTerms
 from shared.delivery.requests.line import Line, requests_for
-from shared.engine.delivering.commons import Commons
 from shared.engine.delivering.in_hand import (
-    STORAGE_RETRY_DELAY,
     Attempted,
     Part,
     PushRequest,
     Result,
     Shortage,
-    by_part,
 )
+from shared.engine.delivering.judge import STORAGE_RETRY_DELAY
+from shared.engine.delivering.scheduler import Scheduler
 from shared.engine.delivering.shared_health import SharedHealth
 from shared.errors import StorageUnavailable
 from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
@@ -54,7 +52,7 @@ class Endpoint:
 
     subscription: EventSubscription  # as it was read last: its pause and its limits count
     health: SharedHealth
-    commons: Commons
+    scheduler: Scheduler
     limit: Limit
     returns: Returns
     # What is due now, whichever messages brought it.
@@ -68,8 +66,8 @@ class Endpoint:
     _requests: dict[PushRequest, None] = field(default_factory=dict)  # under way, in order
     waits: Wait | None = None  # what its line waited for when it was looked at last
     _entered: list[Part] = field(default_factory=list)  # since then
-    _ended: deque[tuple[PushRequest, Result | Shortage]] = field(default_factory=deque)
-    _wakes_at: float = 0.0  # seconds: when the limit a second allows the next request
+    _answered: deque[tuple[PushRequest, Result | Shortage]] = field(default_factory=deque)
+    _looks_at: float = 0.0  # seconds: when the limit a second allows the next request
     is_probing: bool = False  # a probe is being claimed, or under way
     _is_ticking: bool = False
     _is_refreshing: bool = False
@@ -95,7 +93,7 @@ class Endpoint:
         if self.line and (self.subscription.is_shared or (is_new and awaits_connection)):
             return False
         is_soon = self.times.free_soon(len(self.parts), self.limit.value, self._hangs_for())
-        return is_soon and not self.commons.budget.keeps_from_first(self)
+        return is_soon and not self.scheduler.budget.keeps_from_first(self)
 
     @property
     def is_idle(self) -> bool:
@@ -110,11 +108,11 @@ class Endpoint:
         self.subscription = part.subscription
         self.line.add(part, part.to_push, part.subscription, part.terms)
         self._tick_soon()
-        self.wake()
+        self.look_soon()
 
-    def wake(self) -> None:
+    def look_soon(self) -> None:
         """Have the line looked at in the next turn of the loop."""
-        self.commons.wake(self)
+        self.scheduler.schedule(self)
 
     def withdraw(self, part: Part) -> None:
         self.line.withdraw({part})
@@ -122,44 +120,42 @@ class Endpoint:
 
     def pump(self) -> int:
         """
-        Learn from a push that has ended, and begin one request at most.
+        Learn from a push that was answered, and begin one request at most.
 
         If more may begin, it is pumped again, after others. Returns how many were begun.
         """
-        if self._ended:
-            ended = self._ended.popleft()
-            if self._ended:
-                self.wake()  # Also if learning or looking raises.
-            self._take_end(*ended)
+        if self._answered:
+            answered = self._answered.popleft()
+            if self._answered:
+                self.look_soon()  # Also if learning or looking raises.
+            self._take_answer(*answered)
         before = self.under_way
         self._look()
         self._await()
-        if self._ended or (self.line and self.waits is None):
-            self.wake()
+        if self._answered or (self.line and self.waits is None):
+            self.look_soon()
         else:
             entered, self._entered = self._entered, []
             self._requeue_unless_prompt(
-                each for each in entered if each.message.in_hand.is_half_full
+                each for each in entered if each.message.of_queue.is_half_full
             )
         return self.under_way - before
 
     def _look(self) -> None:
         """Do what the gate says, until a request begins, or the line is empty or waits."""
-        self.waits, now, before = None, self.commons.clock.now(), self.under_way
+        self.waits, now, before = None, self.scheduler.clock.now(), self.under_way
         while self.line and self.waits is None and self.under_way == before:
             found = gate(self._state(now), now)
             if isinstance(found, Wait):
                 self.waits = found
             elif isinstance(found, PushNow):
                 self._begin_next(now, is_probe=found.is_probe)
-            elif found.is_line:
-                self._requeue(self.parts, found)
             else:
-                self._take(now)
+                self._requeue(self.parts, found)
 
     def book_return(self, texts: Sequence[str | None]) -> datetime:
-        """Book the return of events for which there is no room; ``None``: one not read yet."""
-        now = self.commons.clock.now()
+        """Book the return of events for which there is no room; a text not read yet is ``None``."""
+        now = self.scheduler.clock.now()
         return self._book(
             texts, now + SOONEST_BACK, self._requests_a_second(max(self.under_way, 1))
         )
@@ -168,15 +164,15 @@ class Endpoint:
         self, request: PushRequest, outcome: DeliveryOutcome, sent_at: datetime
     ) -> None:
         """Record a success after the timeout; it annuls the failure."""
-        now = self.commons.clock.now()
+        now = self.scheduler.clock.now()
         seen = Observation(
             outcome=Outcome.DELIVERED, new_events=0, sent_at=sent_at, ended_at=now, is_late=True
         )
         self.health.observed(seen, request.part.terms)
-        self.wake()
-        parts = request.by_part
+        self.look_soon()
+        parts = request.by_part.items()
         taken = [part.message.answered_late(part, batch, outcome) for part, batch in parts]
-        self.commons.tasks.spawn(self._annul_failure(request, taken))
+        self.scheduler.tasks.spawn(self._annul_failure(request, taken))
 
     async def _annul_failure(self, request: PushRequest, taken: Sequence[Awaitable[bool]]) -> None:
         """Let the timeout of a request that is not repeated count no more."""
@@ -184,12 +180,12 @@ class Endpoint:
             limit, half_used = self.limit, request.began_half_used
             self.limit = limit.after_late_success(request.ended_at, half_used=half_used)
             self._accept(request)
-            self.wake()
+            self.look_soon()
 
     def _state(self, now: datetime) -> EndpointState:
         """Return what the gate needs to know."""
-        subscription, commons = self.subscription, self.commons
-        share = commons.processes.share() if subscription.is_shared else ALONE
+        subscription, scheduler = self.subscription, self.scheduler
+        share = scheduler.processes.share() if subscription.is_shared else ALONE
         if share:
             self.pacing = self.pacing.with_share(share, subscription.limits, subscription.rate)
         if pause := subscription.pause:
@@ -197,78 +193,77 @@ class Endpoint:
         else:
             found = self.health.availability(self.line.first.terms, now)
         return EndpointState(
-            is_stopping=commons.is_stopping,
+            is_stopping=scheduler.is_stopping,
             is_probing=self.is_probing,
             under_way=len(self._requests),
             limit=self.limit.value,
             pacing=self.pacing if share else None,
             availability=found,
-            has_budget=commons.budget.may_push(self),
+            has_budget=scheduler.budget.may_push(self),
             seconds=loop_time(),
         )
 
     def _await(self) -> None:
-        """Have what the line waits for wake it; the end of a push or probe does so anyway."""
+        """Look again once what the line waits for is there; each push and probe does so anyway."""
         until = self.waits and self.waits.until
         if until is Until.BUDGET:
-            self.commons.budget.waiting[self] = None
+            self.scheduler.budget.waiting[self] = None
         else:
-            self.commons.budget.waiting.pop(self, None)
+            self.scheduler.budget.waiting.pop(self, None)
         if until is Until.SHARE_IS_READ:
-            self.commons.processes.tell(self.wake)
-        elif self.waits and until is Until.TIME and self._wakes_at != self.waits.seconds:
-            self._wakes_at = self.waits.seconds
-            asyncio.get_running_loop().call_at(self._wakes_at, self.wake)
+            self.scheduler.processes.tell(self.look_soon)
+        elif self.waits and until is Until.TIME and self._looks_at != self.waits.seconds:
+            self._looks_at = self.waits.seconds
+            asyncio.get_running_loop().call_at(self._looks_at, self.look_soon)
 
     def _begin_next(self, now: datetime, *, is_probe: bool) -> None:
         """Begin the next request, or what claims a probe; maybe there is no connection for it."""
-        url = self.subscription.destination.url
         if is_probe:
             self.is_probing = True
-            self.commons.tasks.spawn(self._probe(self.line.first.terms))
-        elif not self.commons.reserve_connection(url, self.wake):
+            self.scheduler.tasks.spawn(self._probe(self.line.first.terms))
+            return
+        url, (pacing, again_at) = self.subscription.destination.url, self.pacing.ask(now)
+        if not again_at and not self.scheduler.reserve_connection(url, self.look_soon):
             self.waits = Wait(Until.CONNECTION)
-        elif request := self._take(now):
+        elif request := self._take(pacing, again_at):
             self._begin(request)
 
-    def _take(self, now: datetime) -> PushRequest | None:
+    def _take(self, pacing: Pacing, again_at: datetime | None) -> PushRequest | None:
         """Take the next request; it comes back if it exceeds the rate that the endpoint allows."""
-        taken = self.line.take()
-        request = PushRequest([each for each, _ in taken], by_part(taken))
-        self.pacing, again_at = self.pacing.ask(now)
-        if again_at:
-            self._report(request.by_part, over_rate(again_at))
-            return None
-        return request
+        self.pacing, request = pacing, PushRequest(self.line.take())
+        if again_at is None:
+            return request
+        self._report(request.by_part, NotNow(again_at, "the allowed rate of the endpoint"))
+        return None
 
     def _begin(self, request: PushRequest) -> None:
         self._requests[request] = None
-        self.commons.budget.count(self.speed, 1)
+        self.scheduler.budget.count(self.speed, 1)
         request.began_at = now = loop_time()
         request.began_half_used = self.limit.is_half_used(self.under_way)
         self.pacing = self.pacing.after_request(now)
-        self.commons.tasks.spawn(self._push(request))
+        self.scheduler.tasks.spawn(self._push(request))
 
     async def _push(self, request: PushRequest) -> None:
         """Push a request; its parts get a result in any case."""
         result: Result | Shortage
         try:
-            result = await self.commons.push(request)
+            result = await self.scheduler.push(request)
         except asyncio.CancelledError:
-            self._end(request, RuntimeError("the push was cancelled"))
+            self._take_later(request, RuntimeError("the push was cancelled"))
             raise
         except Exception as error:  # noqa: BLE001 - raised again where it is waited for
             result = error
-        self._end(request, result)
+        self._take_later(request, result)
 
-    def _end(self, request: PushRequest, result: Result | Shortage) -> None:
+    def _take_later(self, request: PushRequest, result: Result | Shortage) -> None:
         """Leave the rest to the next turn of the loop."""
-        self._ended.append((request, result))
-        self.wake()
+        self._answered.append((request, result))
+        self.look_soon()
 
-    def _take_end(self, request: PushRequest, result: Result | Shortage) -> None:
+    def _take_answer(self, request: PushRequest, result: Result | Shortage) -> None:
         del self._requests[request]
-        self.commons.budget.end(self.speed)
+        self.scheduler.budget.free(self.speed)
         try:
             if isinstance(result, Attempted):
                 self._learn(request, result)
@@ -278,8 +273,8 @@ class Endpoint:
             telemetry.error("endpoint.failed", **self.health.key._asdict(), detail=repr(error))
         self.is_probing = self.is_probing and not request.is_probe
         if isinstance(result, Shortage):
-            self.commons.log_shortage(result)
-            again_at = self.commons.clock.now() + SHORTAGE_AGAIN_IN * (1 + 2 * request.jitter)
+            self.scheduler.log_shortage(result)
+            again_at = self.scheduler.clock.now() + SHORTAGE_AGAIN_IN * (1 + 2 * request.jitter)
             result = NotNow(again_at, f"a local shortage: {result.of}")
             if request.is_probe:
                 self._requeue(self.parts, result)
@@ -310,9 +305,9 @@ class Endpoint:
         self.accepted = self.accepted.with_more(requests, loop_time())
 
     def _judge_speed(self) -> None:
-        self.commons.budget.count(self.speed, -self.under_way)
+        self.scheduler.budget.count(self.speed, -self.under_way)
         self.speed = self.times.speed(self._hangs_for())
-        self.commons.budget.count(self.speed, self.under_way)
+        self.scheduler.budget.count(self.speed, self.under_way)
 
     async def _probe(self, terms: DeliveryTerms) -> None:
         """Claim the probe of a hold that is over by time, and push one request alone."""
@@ -320,7 +315,7 @@ class Endpoint:
         try:
             if await self.health.claim_probe(terms):
                 if self.line and not self.subscription.pause:
-                    request = self._take(self.commons.clock.now())
+                    request = self._take(*self.pacing.ask(self.scheduler.clock.now()))
                 if request is None:
                     self.health.return_probe()
         finally:
@@ -329,28 +324,28 @@ class Endpoint:
             request.is_probe = True
             self._begin(request)
         else:
-            self.wake()
+            self.look_soon()
 
     def _requeue(self, parts: Collection[Part], found: NotNow) -> None:
         """Requeue what parts have in the line; after a hold it comes back at a pace."""
         a_second = max(self._requests_a_second(self.limit.value), LEAST_A_SECOND)
-        for part, batch in by_part(self.line.withdraw(parts)):
+        for part, batch in self.line.withdraw(parts).items():
             due = self._book(_texts(batch), found.due, a_second) if found.held else found.due
-            self._report([(part, batch)], found._replace(due=due))
+            self._report({part: batch}, found._replace(due=due))
 
     def _requeue_paced(self, parts: Collection[Part], why: str) -> None:
         """Requeue what parts have in the line, to come back at the endpoint's pace."""
-        for part, batch in by_part(self.line.withdraw(parts)):
-            self._report([(part, batch)], NotNow(self.book_return(_texts(batch)), why))
+        for part, batch in self.line.withdraw(parts).items():
+            self._report({part: batch}, NotNow(self.book_return(_texts(batch)), why))
 
     def _requeue_unless_prompt(self, parts: Iterable[Part]) -> None:
         """Requeue what parts have in the line, unless it will soon be pushed."""
         if (given := [*parts]) and not self.is_prompt:
-            self._requeue_paced(given, "more than half of the messages that may be are in hand")
+            self._requeue_paced(given, "more than half as many messages are in hand as may be")
 
-    def _report(self, results: Iterable[tuple[Part, Batch]], result: Result) -> None:
+    def _report(self, deliveries: Mapping[Part, Batch], result: Result) -> None:
         """Report to the message of each part what became of deliveries."""
-        for part, batch in results:
+        for part, batch in deliveries.items():
             part.report(batch, result)
             if not part.open:
                 self.parts.pop(part, None)
@@ -361,7 +356,7 @@ class Endpoint:
         """Book the return of events, at this rate or at twice what the endpoint took lately."""
         wanted = max(requests_a_second, 2 * self.accepted.per_second(loop_time()))
         a_second = min(wanted, self.pacing.most_a_second)
-        now, requests = self.commons.clock.now(), self._requests_for(texts)
+        now, requests = self.scheduler.clock.now(), self._requests_for(texts)
         self.returns, due = self.returns.book(requests, soonest, a_second, now)
         return due
 
@@ -389,26 +384,26 @@ class Endpoint:
         late = [each for each in self.parts if each.message.since < old]
         self._requeue_paced(late, "no push in time")
         self._requeue_unless_prompt(
-            each for each in [*self.parts] if each.message.in_hand.is_nearly_full
+            each for each in [*self.parts] if each.message.of_queue.is_nearly_full
         )
         if self.parts:
             self._tick_soon()
-        self.wake()
+        self.look_soon()
         if self.line and not self._is_refreshing:
             self._is_refreshing = True
-            self.commons.tasks.spawn(self._refresh())
+            self.scheduler.tasks.spawn(self._refresh())
 
     async def _refresh(self) -> None:
         """Learn which pause and limits the subscription has by now; storage may be slow to say."""
         try:
-            self.subscription = await self.commons.as_cached(self.subscription)
+            self.subscription = await self.scheduler.as_cached(self.subscription)
         except StorageUnavailable:
-            again_at = self.commons.clock.now() + STORAGE_RETRY_DELAY
+            again_at = self.scheduler.clock.now() + STORAGE_RETRY_DELAY
             self._requeue(self.parts, NotNow(again_at, "its event subscription can't be read"))
         finally:
             self._is_refreshing = False
         if pause := self.subscription.pause:
-            held = as_held(pause, self.commons.clock.now())
+            held = as_held(pause, self.scheduler.clock.now())
             self._requeue(self.parts, NotNow(held.until, held.why, held))
 
 

@@ -13,8 +13,8 @@ from shared.delivery.health.endpoint_health import Health, endpoint_id
 from shared.delivery.messages.message import MessagePart
 from shared.delivery.pace import Limit, Returns, Speed
 from shared.engine.caching.health_table import TableHealth
-from shared.engine.delivering.commons import Commons
 from shared.engine.delivering.endpoint import SOONEST_BACK, Endpoint
+from shared.engine.delivering.scheduler import Scheduler
 from shared.engine.delivering.shared_health import SharedHealth
 from shared.engine.ports import Metrics, OffLoop
 from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
@@ -78,7 +78,7 @@ class Memory:
 class Endpoints:
     """All endpoints that were pushed to of late, one for each subscription."""
 
-    commons: Commons
+    scheduler: Scheduler
     limit: Limit  # of an endpoint of which nothing is known
     health: TableHealth
     off_loop: OffLoop
@@ -114,8 +114,8 @@ class Endpoints:
 
     def book_return(self, part: MessagePart) -> datetime:
         """Book the return of a part for which there is no memory; at once if the host stops."""
-        endpoint, now = self.known.get(part.key.folded), self.commons.clock.now()
-        if self.commons.is_stopping:
+        endpoint, now = self.known.get(part.key.folded), self.scheduler.clock.now()
+        if self.scheduler.is_stopping:
             return now
         texts = [each.text for each in part.deliveries]
         return endpoint.book_return(texts) if endpoint else now + SOONEST_BACK
@@ -127,19 +127,19 @@ class Endpoints:
                 open_ = sum(part.open for part in endpoint.parts)
                 line = "/".join(endpoint.key)
                 yield f"line {line}: deliveries {open_}, pushes {endpoint.under_way}"
-        if pushes := self.commons.budget.under_way.total():
+        if pushes := self.scheduler.budget.under_way.total():
             yield f"budget: pushes {pushes}"
         if unpacked := sum(self.memory.unpacked.values()):
             yield f"budget: bytes of events {unpacked}"
-        for key in (each.key for each in self.commons.budget.waiting):
+        for key in (each.key for each in self.scheduler.budget.waiting):
             yield f"budget: {'/'.join(key)} waits for a push"
 
     def stop(self) -> None:
         """Let nothing more be pushed: what waits in lines goes back at once."""
-        self.commons.is_stopping = True
+        self.scheduler.is_stopping = True
         self.memory.stop()
         for endpoint in self.all:
-            endpoint.wake()
+            endpoint.look_soon()
 
     def _new(self, subscription: EventSubscription) -> Endpoint:
         return Endpoint(
@@ -149,13 +149,13 @@ class Endpoints:
                 health=Health(endpoint=endpoint_id(subscription)),
                 store=self.health,
                 off_loop=self.off_loop,
-                clock=self.commons.clock,
+                clock=self.scheduler.clock,
                 metrics=self.metrics,
-                tasks=self.commons.tasks,
+                tasks=self.scheduler.tasks,
             ),
-            commons=self.commons,
+            scheduler=self.scheduler,
             limit=self.limit,
-            returns=Returns(self.commons.clock.now()),
+            returns=Returns(self.scheduler.clock.now()),
         )
 
     def _evict(self) -> None:

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from itertools import chain
 from typing import NamedTuple, Protocol
 
 from shared.delivery.attempt_record import AttemptRecord
 from shared.delivery.delivery import Batch, Delivery
 from shared.delivery.gate import Held, NotNow
 from shared.delivery.messages.message import DeadLetterNote, MessagePart
-from shared.delivery.messages.message_writer import note_of
+from shared.delivery.messages.message_writer import dead_letter_note
 from shared.delivery.outcome import DeliveryOutcome, Outcome
 from shared.delivery.pace import Speed
 from shared.delivery.policy import DeliveryTerms, End, EndReason, EndState
-from shared.delivery.requests.line import Owned
 from shared.engine.ports.settling import REPEATED_FOR, Ended, FollowUp
 from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
-
-STORAGE_RETRY_DELAY = timedelta(minutes=1)  # of what waits for storage to be read
 
 
 class Shortage(NamedTuple):
@@ -49,7 +47,7 @@ class Attempted(NamedTuple):
 Result = Attempted | NotNow | Exception  # an exception is an internal error
 
 
-class Lane(Protocol):
+class EndpointHandle(Protocol):
     """An endpoint, as what stands below it knows it: parts wait in it, and it makes requests."""
 
     @property
@@ -83,11 +81,11 @@ class Part:
     source: MessagePart
     subscription: EventSubscription
     terms: DeliveryTerms
-    to_push: Batch
+    to_push: Sequence[Delivery]
     ended: Sequence[tuple[Delivery, End]]  # those that are not tried any more
-    lost: Batch  # those whose event is gone
+    lost: Sequence[Delivery]  # those whose event is gone
     message: MessageInHand = field(init=False)
-    lane: Lane = field(init=False)
+    endpoint: EndpointHandle = field(init=False)
     open: int = 0  # deliveries that wait, or are under way
     # What is known of it when it is settled.
     is_settled: bool = False  # as a whole
@@ -108,9 +106,9 @@ class Part:
         """Count what is to be pushed as open."""
         self.message, self.open = message, len(self.to_push)
 
-    def enter(self, lane: Lane) -> None:
-        """Note that it stands in the line of *lane*."""
-        self.lane = lane
+    def enter(self, endpoint: EndpointHandle) -> None:
+        """Note that it stands in the line of *endpoint*."""
+        self.endpoint = endpoint
         self.message.parts[self] = None
 
     def report(self, batch: Batch, result: Result) -> None:
@@ -138,6 +136,8 @@ class Part:
 
     def dead_letters(self, now: datetime) -> list[FollowUp]:
         """Return what waits for its blob: what has ended for the same reason waits together."""
+        if (destination := self.terms.dead_letter) is None:
+            return []
         by_reason: defaultdict[EndReason, list[Delivery]] = defaultdict(list)
         for each in self.ends:
             if each.state is EndState.DEAD_LETTERED:
@@ -145,9 +145,8 @@ class Part:
         found = []
         for reason, deliveries in by_reason.items():
             due_at = max(self.terms.blob_due(each, now) for each in deliveries)
-            if note := note_of(self.subscription, self.terms, reason, due_at):
-                dead = self.again(deliveries, None, note)
-                found.append(FollowUp(dead, blob_due_at=due_at))
+            note = dead_letter_note(self.subscription, self.terms, destination, reason, due_at)
+            found.append(FollowUp(self.again(deliveries, None, note), blob_due_at=due_at))
         return found
 
 
@@ -155,7 +154,7 @@ class Part:
 class MessageInHand:
     """A message that is read, and whose deliveries are pushed: the host counts it until its end."""
 
-    in_hand: MessagesInHand  # those of its queue
+    of_queue: MessagesInHand  # among them it is
     since: float  # seconds of the loop's clock
     jitter: float
     # Take back what followed; tell whether nothing of it is delivered again.
@@ -180,7 +179,7 @@ class MessageInHand:
         for each in [part] if part else [*self.parts]:
             if each in self.parts:
                 del self.parts[each]
-                each.lane.withdraw(each)
+                each.endpoint.withdraw(each)
 
     @property
     def is_open(self) -> bool:
@@ -235,27 +234,22 @@ class MessagesInHand:
 class PushRequest:
     """A request to an endpoint: its events, and whose they are."""
 
-    batch: Batch
-    by_part: Sequence[tuple[Part, Batch]]
+    by_part: Mapping[Part, Batch]
+    batch: Batch = field(init=False)
     is_probe: bool = False
     began_at: float = 0.0  # seconds of the loop's clock
     began_half_used: bool = False  # half of its endpoint's limit was in use when it began
     ended_at: float = 0.0  # seconds of the loop's clock
 
+    def __post_init__(self) -> None:
+        self.batch = [*chain.from_iterable(self.by_part.values())]
+
     @property
     def part(self) -> Part:
         """The part whose subscription and terms count: that of the first event."""
-        return self.by_part[0][0]
+        return next(iter(self.by_part))
 
     @property
     def jitter(self) -> float:
         """The jitter for all of its events."""
         return self.part.message.jitter
-
-
-def by_part(taken: Iterable[Owned[Part]]) -> list[tuple[Part, Batch]]:
-    """Return whose the deliveries are that were taken from a line."""
-    found: dict[Part, list[Delivery]] = {}
-    for each, owner in taken:
-        found.setdefault(owner, []).append(each)
-    return [*found.items()]

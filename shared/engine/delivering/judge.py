@@ -9,13 +9,13 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from shared import telemetry
-from shared.clock import Clock, settled_now
+from shared.clock import Clock, trusted_now
 from shared.delivery.delivery import Delivery
 from shared.delivery.messages.message import MessagePart
 from shared.delivery.messages.message_writer import encode_remaining
 from shared.delivery.messages.publication import wants
 from shared.delivery.policy import End, EndReason, EndState, before_attempt
-from shared.engine.delivering.in_hand import STORAGE_RETRY_DELAY, Part
+from shared.engine.delivering.in_hand import Part
 from shared.engine.keeping.deployment_terms import DeploymentTerms
 from shared.engine.keeping.payload_texts import with_texts
 from shared.engine.keeping.poison_records import PoisonRecords
@@ -32,6 +32,7 @@ from shared.errors import StorageUnavailable, UnreadableDocument
 from shared.metrics import Metric
 from shared.subscriptions.subscription import UNMATCHED, EventSubscription
 
+STORAGE_RETRY_DELAY = timedelta(minutes=1)  # of what waits for storage to be read
 EARLY_RECEIPT = timedelta(seconds=2)  # before its due time: what is received earlier is requeued
 UNREADABLE_AGAIN_IN = timedelta(minutes=5)  # until a subscription may be readable
 
@@ -130,7 +131,7 @@ class PartJudge:
             return Settlement(part=part, ends=ends, subscription=stored)
         if judged and fresh == judged.subscription:
             # That read has compared the clock with storage's.
-            return judged if self.clock.is_settled else self._judged(judged.source, fresh)
+            return judged if self.clock.is_trusted else self._judged(judged.source, fresh)
         return self._judged(part, fresh)
 
     def _by_cache(self, part: MessagePart) -> Part | None:
@@ -147,7 +148,7 @@ class PartJudge:
         Raises:
             StorageUnavailable: some may be recorded.
         """
-        now, longest = settled_now(self.clock), self.terms.longest_time_to_live(part.topic)
+        now, longest = trusted_now(self.clock), self.terms.longest_time_to_live(part.topic)
         kept: list[Delivery] = []
         old: list[Delivery] = []
         for each in part.deliveries:
@@ -175,11 +176,11 @@ class PartJudge:
             return EndReason.SUBSCRIPTION_DELETED
         if not found.has_consented:  # It replaced one that could not be read.
             raise UnreadableDocument
-        is_expired = found.is_expired(settled_now(self.clock))
+        is_expired = found.is_expired(trusted_now(self.clock))
         return EndReason.SUBSCRIPTION_EXPIRED if is_expired else found
 
     def _judged(self, part: MessagePart, subscription: EventSubscription) -> Part:
-        now, terms = settled_now(self.clock), self.terms.of(subscription)
+        now, terms = trusted_now(self.clock), self.terms.of(subscription)
         loaded = with_texts(part.deliveries, self.payloads)
         if part.generation == UNMATCHED:
             part, loaded = self._matched(part, loaded, subscription)

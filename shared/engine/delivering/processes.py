@@ -76,10 +76,10 @@ class Processes:
             self.tasks.spawn(self._renew())
         return self._share if self._begins_at <= now < self._ends_at else None
 
-    def tell(self, wake: Callable[[], None]) -> None:
-        """Call *wake* after the next read, if one is under way."""
+    def tell(self, again: Callable[[], None]) -> None:
+        """Call *again* after the next read, if one is under way."""
         if self._is_renewing:
-            self._waiting[wake] = None
+            self._waiting[again] = None
 
     async def _renew(self) -> None:
         began = loop_time()

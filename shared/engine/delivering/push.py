@@ -66,4 +66,4 @@ def _answered_late(request: PushRequest, began_at: datetime, answer: Answered) -
     """Tell all whose events were in the request that these are delivered."""
     outcome = classify(answer, request.part.terms.profile.success_codes)
     if outcome.outcome is Outcome.DELIVERED:  # Otherwise the attempt counts as failed already.
-        request.part.lane.succeeded_late(request, outcome, began_at)
+        request.part.endpoint.succeeded_late(request, outcome, began_at)

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from shared import telemetry
-from shared.clock import Clock, settled_now
+from shared.clock import Clock, trusted_now
 from shared.delivery.delivery import Batch, Delivery
 from shared.delivery.gate import Held, hold_back
 from shared.delivery.messages.packing import due_together
@@ -113,7 +113,7 @@ class Settler:
                 for each, again in together
             ]
         if repeat_for is None:
-            repeat_for = self.message.in_hand.repeat_for
+            repeat_for = self.message.of_queue.repeat_for
         found = await self.settling.settle(dated, repeat_for)
         for each, settled in zip(dated, found, strict=True):
             if each.ends and settled.answer is not Answer.NOT_OURS:
@@ -143,7 +143,7 @@ class Settler:
         self._flush_at = None
         if settlements := self._settlements(self.clock.now()):
             found = await self.settling.settle(
-                [*settlements.values()], self.message.in_hand.repeat_for
+                [*settlements.values()], self.message.of_queue.repeat_for
             )
             for settled, (part, settlement) in zip(found, settlements.items(), strict=True):
                 self._settled(part, settlement, settled)
@@ -227,10 +227,10 @@ class Settler:
         part.held_by, now = held, self.clock.now()
         for delivery in batch:
             judged = partial(hold_back, delivery, held, part.terms, now)
-            kept, end = judged(settled_now(self.clock))
+            kept, end = judged(trusted_now(self.clock))
             if end and await self._is_confirmed(part):
                 # That read has compared the clock with storage's: by now the event may be younger.
-                kept, end = judged(settled_now(self.clock))
+                kept, end = judged(trusted_now(self.clock))
             elif end:
                 kept, end = delivery, None
             if end:

@@ -29,7 +29,7 @@ from shared.delivery.health.endpoint_health import (
 )
 from shared.delivery.policy import DeliveryTerms
 from shared.engine.caching.health_table import TableHealth
-from shared.engine.keeping.drops_and_holds import hold_began, hold_ended
+from shared.engine.keeping.holds import hold_began, hold_ended
 from shared.engine.ports import Metrics, OffLoop, StoredHealth
 from shared.errors import Conflict, StorageUnavailable
 from shared.subscriptions.subscription import SubscriptionKey

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from shared import telemetry
-from shared.clock import JUMP, SETTLES_IN, STORAGE, Clock, ClockNote, moment_of, timestamp
+from shared.clock import JUMP, STORAGE, TRUSTED_AFTER, Clock, ClockNote, moment_of, timestamp
 from shared.delivery.furthest import Bounds
 from shared.engine.ports import STATE, Resource, ResourceStore, Table
 from shared.errors import UNREADABLE, Conflict, StorageUnavailable
@@ -46,9 +46,9 @@ class ClockRecords:
         Return what bounds stored times as they are read now.
 
         What is stored again has the time of publication that it came with, unless the clock is
-        settled: then it was another one that was wrong.
+        trusted: then it was another one that was wrong.
         """
-        return Bounds(self.clock.now(), corrects=self.clock.is_settled)
+        return Bounds(self.clock.now(), corrects=self.clock.is_trusted)
 
     def record_all(self, bounds: Bounds, key: SubscriptionKey) -> None:
         """Record which times of *key* were beyond their *bounds*; usually none."""
@@ -58,7 +58,7 @@ class ClockRecords:
     def _is_new(self, what: str) -> bool:
         """Tell whether this kind was not logged for ten minutes; then it is now."""
         logged_at, now = self._logged_at.get(what), self.monotonic()
-        if logged_at is not None and now - logged_at < SETTLES_IN.total_seconds():
+        if logged_at is not None and now - logged_at < TRUSTED_AFTER.total_seconds():
             return False
         self._logged_at[what] = now
         return True

@@ -20,7 +20,7 @@ from shared.delivery.health.endpoint_health import (
 )
 from shared.engine.caching.health_table import TableHealth
 from shared.engine.keeping.deployment_terms import DeploymentTerms
-from shared.engine.keeping.drops_and_holds import hold_began, hold_ended
+from shared.engine.keeping.holds import hold_began, hold_ended
 from shared.engine.manage.call import Call
 from shared.engine.manage.subscriptions import Subscriptions, log_change
 from shared.engine.operations import subscription_state

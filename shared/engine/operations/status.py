@@ -37,7 +37,7 @@ class Snapshot(NamedTuple):
     timers: Mapping[str, LastRun]
     clock: Sequence[ClockNote]
     began_at: datetime | None  # the deployment, if that is known
-    is_settled: bool = True  # the clock of *at*
+    is_trusted: bool = True  # the clock of *at*
 
 
 def take_snapshot(store: Store, clock: Clock) -> Snapshot | None:
@@ -46,7 +46,7 @@ def take_snapshot(store: Store, clock: Clock) -> Snapshot | None:
         rows = store.documents.list(Table.TOPICS, STATE)
         now, notes = clock.now(), clock_notes(rows)
         began_at = first_start(rows)
-        return Snapshot(now, states(store, now), last_runs(rows), notes, began_at, clock.is_settled)
+        return Snapshot(now, states(store, now), last_runs(rows), notes, began_at, clock.is_trusted)
     except StorageUnavailable:
         return None
 
@@ -159,7 +159,7 @@ def _reasons(
     clock = [
         each.reason
         for each in snapshot.clock
-        if each.is_recent(snapshot.at, is_settled=snapshot.is_settled)
+        if each.is_recent(snapshot.at, is_trusted=snapshot.is_trusted)
     ]
     return late + poison + unset + silent + ahead + failed + clock
 

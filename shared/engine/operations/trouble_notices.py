@@ -84,7 +84,7 @@ class TroubleNotices:
         """Report each minute once; a run that is repeated sends the same events again."""
         until = (self.clock.now() - COUNTED_AFTER).replace(second=0, microsecond=0)
         is_reported = self._until is not None and until <= self._until <= until + SKEW
-        if deadline.has_passed or is_reported or not self.clock.is_settled:
+        if deadline.has_passed or is_reported or not self.clock.is_trusted:
             return
         topic = self.source_events.topic(_SOURCE)
         if topic is None:

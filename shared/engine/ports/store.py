@@ -62,7 +62,7 @@ class StoreTraits:
     """
 
     message_size: int  # bytes that a message may have; a dead letter's headers may add 16 KiB
-    in_hand: int  # the most messages of a queue that a process gets before one of them ends
+    most_in_hand: int  # the most messages of a queue that a process gets before one of them ends
     hiding: Hiding | None
     has_poison_queues: bool  # what fails again and again is moved there
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 
-from shared.clock import Clock, settled_now
+from shared.clock import Clock, trusted_now
 from shared.delivery.delivery import Origin
 from shared.delivery.messages.publication import Publication
 from shared.engine.ports import Commits, OffLoop, SubscriptionReader, TokenVerifier, TopicReader
@@ -214,7 +214,7 @@ class Publish:
         return self._publication(topic, origin, events)
 
     def _publication(self, topic: Topic, origin: Origin, events: Sequence[Event]) -> Publication:
-        now = settled_now(self.clock)
+        now = trusted_now(self.clock)
         subscriptions = [
             each
             for each in self.subscriptions.of_topic(topic.name)

@@ -34,7 +34,7 @@ MAX_SEEN = 1000  # records of a batch, most of which may be left out
 
 
 @dataclass(slots=True)
-class Batch:
+class ReplayBatch:
     """Records of a blob with the texts of their events, maybe none, and the position after it."""
 
     then: Position
@@ -71,21 +71,21 @@ class BlobBatches:
     left_out: Callable[[DeadLetter], Skipped | None]  # why a dead letter is not wanted
     was_put: Callable[[str], bool] | None = None  # tells it of a text, if equal ones are put once
 
-    def of(self, elements: Iterable[Element], position: Position) -> Iterator[Batch]:
+    def of(self, elements: Iterable[Element], position: Position) -> Iterator[ReplayBatch]:
         """Yield the batches of the *elements* from *position* on; the last finishes the blob."""
         first = position.record_in(self.path)
         end = Position(position.source, self.path, FINISHED)
-        batch = Batch(end, blobs=int(position.path != self.path))
+        batch = ReplayBatch(end, blobs=int(position.path != self.path))
         for number, element in enumerate(elements, first):
             self._take(batch, number, element)
             if batch.is_full(min(self.most, MAX_EVENTS)) or number + 1 - first >= MAX_SEEN:
                 first = number + 1
                 batch.then = end._replace(record=first)
                 yield batch
-                batch = Batch(end)
+                batch = ReplayBatch(end)
         yield batch
 
-    def _take(self, batch: Batch, number: int, element: Element) -> None:
+    def _take(self, batch: ReplayBatch, number: int, element: Element) -> None:
         record = read_record(element)  # here: only one is in memory
         where = f"{self.path} [{number}]"
         if isinstance(record, UnreadableRecord):

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from shared import telemetry
 from shared.clip import clip
-from shared.clock import Clock, settled_now
+from shared.clock import Clock, trusted_now
 from shared.deadletter.reader import MAX_BLOB, TOO_LARGE, Element, UnreadableBlob, elements
 from shared.delivery.delivery import Origin, replay_publish_id
 from shared.delivery.messages.message import MessagePart, ReplayStep
@@ -37,7 +37,7 @@ from shared.engine.ports import (
     SubscriptionReader,
     TopicReader,
 )
-from shared.engine.replaying.batches import Batch, BlobBatches, left_out
+from shared.engine.replaying.batches import BlobBatches, ReplayBatch, left_out
 from shared.engine.replaying.job import FINISHED, JobState, Position, ReplayFault, ReplaySource
 from shared.engine.replaying.jobs import JobEnded, ReplayJobs, StoredJob, log_job
 from shared.engine.replaying.marks import Mark
@@ -186,7 +186,7 @@ class _StepRun:
         """Wait for storage that does not answer, or for memory; after an hour leave the source."""
         since = self._job.away_since or self._use_case.clock.now()
         telemetry.error("replay.delayed", job=self._job.id, detail=why)
-        if settled_now(self._use_case.clock) - since < GIVE_UP_AFTER:
+        if trusted_now(self._use_case.clock) - since < GIVE_UP_AFTER:
             self._job = replace(self._job, away_since=since)
             return AGAIN_IN
         self._leave(source, why)
@@ -224,7 +224,7 @@ class _StepRun:
         named = f"event subscription '{key.subscription}' of topic '{key.topic}'"
         if found is None or topic is None:
             raise SourceEnded(f"There is no {named}.")
-        is_expired = found.is_expired(settled_now(self._use_case.clock))
+        is_expired = found.is_expired(trusted_now(self._use_case.clock))
         if not found.has_consented or is_expired:
             raise SourceEnded(f"The {named} gets no events: it has not consented, or has expired.")
         return ReplayTarget(found, topic)
@@ -239,7 +239,7 @@ class _StepRun:
         if found is None:
             # A blob that was deleted meanwhile has no fault, and is not counted.
             end = Position(job.position.source, blob.path, FINISHED)
-            self._pass(to, Batch(end, blobs=1 if faults else 0, faults=faults))
+            self._pass(to, ReplayBatch(end, blobs=1 if faults else 0, faults=faults))
             return
         mark = Mark(source=source, path=blob.path, to=to)
         mark = mark.stored(self._use_case.rows)
@@ -273,7 +273,7 @@ class _StepRun:
         body = self._use_case.reader.read(source.destination, blob.path, MAX_BLOB + 1)
         return None if body is None else elements(body, self._job.position.record_in(blob.path))
 
-    def _put_batch(self, target: ReplayTarget, batch: Batch, mark: Mark) -> Mark:
+    def _put_batch(self, target: ReplayTarget, batch: ReplayBatch, mark: Mark) -> Mark:
         """Put a batch, unless it is known that a step which was killed has put it."""
         path, records = batch.then.path, tuple(batch.records)
         delay = timedelta(seconds=self._put_count / self._job.rate)
@@ -316,7 +316,7 @@ class _StepRun:
         # Tried once: the next step counts a repeat.
         use_case.on_loop(use_case.requeue.at_due(message, repeat_for=timedelta()))
 
-    def _pass(self, to: SubscriptionKey, batch: Batch) -> None:
+    def _pass(self, to: SubscriptionKey, batch: ReplayBatch) -> None:
         """Note in the job what was found and put, and that it goes on after the batch."""
         self._job = replace(
             self._job.with_faults(*batch.faults).with_put(to, batch.texts),

@@ -12,13 +12,13 @@ from itertools import count
 from typing import Any
 
 from shared import telemetry
-from shared.clock import Clock, Deadline, settled_now
+from shared.clock import Clock, Deadline, trusted_now
 from shared.deadletter.paths import dead_letter_path, numbered_path
 from shared.deadletter.record import batches, blob_body, namespace_record, record
 from shared.delivery.delivery import Delivery
 from shared.delivery.messages.message_writer import with_blob
 from shared.delivery.policy import EndReason, EndState
-from shared.engine.keeping.drops_and_holds import Ends
+from shared.engine.keeping.ends import Ends
 from shared.engine.keeping.payload_texts import with_texts
 from shared.engine.ports import (
     DeadLetterStore,
@@ -328,7 +328,7 @@ class WriteDeadLetters:
 
     def _keep_or_drop(self, each: ReadMessage) -> None:
         message = each.message
-        if settled_now(self.clock) < note_of(message).keep_until:
+        if trusted_now(self.clock) < note_of(message).keep_until:
             self._hide(each)
             return
         where, reason = BlobTarget.of(message).destination_fields, EndReason.DESTINATION_UNAVAILABLE

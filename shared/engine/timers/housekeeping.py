@@ -39,7 +39,7 @@ class Housekeeping:
     def run(self, deadline: Deadline) -> None:
         """Delete what has expired and roll up counts, once an hour over all instances."""
         known, now = self.state.get(*_STATE), self.clock.now()
-        if not self.clock.is_settled:
+        if not self.clock.is_trusted:
             return
         last_run, paused_until = _times(known) or (now - 2 * GAP, now)
         gap = abs(now - last_run)  # The clock that wrote it may be ahead.

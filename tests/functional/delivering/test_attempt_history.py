@@ -81,7 +81,7 @@ def test_the_answer_is_kept_once_for_a_request(
     app: Deployment, logged: Logged, *, keeps_answers: bool
 ) -> None:
     """The other events of a batch refer to it; nothing is kept with a request that succeeds."""
-    app.deliver.endpoints.commons.push = replace(app.push, keeps_answers=keeps_answers)
+    app.deliver.endpoints.scheduler.push = replace(app.push, keeps_answers=keeps_answers)
     app.subscribe(batching=Batching(max_events=3, preferred_kilobytes=1024))
     app.pusher.script(URL, answered(503, b"database locked", {"retry-after": "9"}))
 

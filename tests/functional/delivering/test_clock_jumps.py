@@ -503,7 +503,7 @@ def test_what_grows_too_old_in_a_line_ends_only_by_storages_time(
     app.loop.advance(2 * SECOND)
 
     assert len(logged("hold.began")) == 1
-    assert not app.watched.is_settled
+    assert not app.watched.is_trusted
     assert (logged("delivery.ended"), logged("delivery.dropped")) == ([], [])
 
 

@@ -18,12 +18,12 @@ from shared.delivery.messages.message import MessagePart
 from shared.delivery.messages.message_writer import encode_together
 from shared.delivery.pace import FIRST, Limit, Speed
 from shared.engine.delivering import endpoints as endpoints_module
-from shared.engine.delivering.commons import BEGUN_A_TURN
 from shared.engine.delivering.deliver import AT_A_TURN
 from shared.engine.delivering.endpoint import TICK, Endpoint
 from shared.engine.delivering.endpoints import Memory
 from shared.engine.delivering.in_hand import Part, PushRequest
 from shared.engine.delivering.judge import PartJudge
+from shared.engine.delivering.scheduler import BEGUN_A_TURN
 from shared.engine.delivering.shared_health import SharedHealth
 from shared.engine.ports import Queue
 from shared.engine.ports.settling import Settlement
@@ -171,7 +171,7 @@ def test_endpoints_that_wait_for_the_budget_get_it_in_turn(app: Deployment) -> N
     """Only one push at a time is for endpoints of which nothing is known."""
     names = [f"crm-{number}" for number in range(5)]
     subscribe(app, *names)
-    app.deliver.endpoints.commons.budget.pushes = 2
+    app.deliver.endpoints.scheduler.budget.pushes = 2
     held = app.hold("e-0")
     for number, name in enumerate(names):
         app.begin(a_part(number, name=name))
@@ -189,7 +189,7 @@ def test_an_endpoint_whose_line_never_ends_gives_way_to_others(app: Deployment) 
     for name in ("one", "two", "other"):
         app.run(a_part(100, name=name))  # they are quick
     app.pusher.sent.clear()
-    app.deliver.endpoints.commons.budget.pushes = 8
+    app.deliver.endpoints.scheduler.budget.pushes = 8
     held = app.hold(*(f'"e-{number}"' for number in range(40)), '"e-99"')
     app.begin(a_part(*range(20), name="one"))
     app.begin(a_part(*range(20, 40), name="two"))
@@ -211,7 +211,7 @@ def test_a_slow_endpoint_that_waits_keeps_no_unknown_one_from_its_first_push(
     app.pusher.takes = 2 * SECOND
     app.run(a_part(100, name="slow"))
     app.pusher.takes = 0 * SECOND
-    app.deliver.endpoints.commons.budget.pushes = 8
+    app.deliver.endpoints.scheduler.budget.pushes = 8
     held = app.hold(*(f'"e-{number}"' for number in range(8)))
     for number in range(6):
         app.begin(a_part(number, name=f"new-{number}"))
@@ -233,7 +233,7 @@ def test_what_quick_endpoints_use_keeps_no_slow_one_waiting(app: Deployment) -> 
     app.pusher.takes = 2 * SECOND
     app.run(a_part(100, name="slow"))
     app.pusher.takes = 0 * SECOND
-    app.deliver.endpoints.commons.budget.pushes = 8
+    app.deliver.endpoints.scheduler.budget.pushes = 8
     held = app.hold(*(f'"e-{number}"' for number in range(6)))
 
     app.begin(a_part(*range(5), name="quick"))

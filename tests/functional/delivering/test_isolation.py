@@ -14,7 +14,7 @@ import pytest
 
 from pushgrid.testing.memory import answered
 from shared.delivery.pace import FIRST, Limit
-from shared.engine.delivering.commons import BEGUN_A_TURN, PUSHES
+from shared.engine.delivering.scheduler import BEGUN_A_TURN, PUSHES
 from shared.engine.ports import Queue
 from shared.http import Exchange, Failure, LateAnswerHandler, NotAnswered, OutboundRequest
 from tests.builders import ORIGIN, a_delivery, a_message, encode, text
@@ -109,7 +109,7 @@ class Host:
 
 
 def make_small(app: Deployment) -> None:
-    app.deliver.endpoints.commons.budget.pushes = PLACES
+    app.deliver.endpoints.scheduler.budget.pushes = PLACES
     for places in app.deliver.in_hand.values():
         places.most = PLACES
 
@@ -218,7 +218,7 @@ def test_what_begins_at_once_for_others_keeps_a_healthy_event_waiting_for_few(
     app.run(a_message(subscription="healthy"))  # what needs reading is read
     app.pusher.sent.clear()
     held, before = app.hold("slow"), []
-    budget = app.deliver.endpoints.commons.budget
+    budget = app.deliver.endpoints.scheduler.budget
     if is_in_line:
         budget.pushes = 0
 
@@ -250,6 +250,6 @@ def begin(app: Deployment, name: str, event: int) -> None:
 def let_push(app: Deployment) -> None:
     """Let all that waits in lines be pushed from the same turn on."""
     app.loop.settle()
-    app.deliver.endpoints.commons.budget.pushes = PUSHES
+    app.deliver.endpoints.scheduler.budget.pushes = PUSHES
     for each in app.deliver.endpoints.known.values():
-        app.loop.call_soon(each.wake)
+        app.loop.call_soon(each.look_soon)

@@ -60,7 +60,7 @@ def test_a_push_that_waits_has_not_begun(app: Deployment) -> None:
     app.loop.advance(20 * SECOND)
 
     assert pushed(app) == 2
-    assert app.deliver.endpoints.commons.budget.under_way.total() == 0
+    assert app.deliver.endpoints.scheduler.budget.under_way.total() == 0
     assert endpoint(app).under_way == 0
     assert not task.done()
     assert not app.metrics.of(Metric.ATTEMPT_FAIL)

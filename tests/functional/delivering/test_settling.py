@@ -345,7 +345,7 @@ def test_a_part_with_something_open_is_not_whole(app: Deployment) -> None:
 def test_a_part_has_ended_when_its_last_result_was_taken(app: Deployment) -> None:
     """Not when it was reported: what follows is not decided then."""
     app.subscribe()
-    message = MessageInHand(in_hand=MessagesInHand(most=2), since=0, jitter=0)
+    message = MessageInHand(of_queue=MessagesInHand(most=2), since=0, jitter=0)
     part = app.deliver.judge.from_cache(a_message())
     assert isinstance(part, Part)
     part.begin(message)

@@ -145,7 +145,7 @@ def test_no_line_is_waited_in_for_long_while_storage_hangs(app: Deployment) -> N
         await asyncio.sleep(600)
         return subscription
 
-    app.deliver.endpoints.commons.as_cached = hang
+    app.deliver.endpoints.scheduler.as_cached = hang
     app.subscribe()
     app.pusher.takes = 20 * SECOND
     task = app.begin(a_message([a_delivery(number) for number in range(32)]))

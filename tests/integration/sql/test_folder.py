@@ -236,7 +236,7 @@ def test_the_clock_is_right_if_it_is_not_before_that(folder: Path, starts: datet
     watched = WatchedClock(lambda: starts, lambda: 0.0, awaits_storage=True)
 
     with opened(folder, clock=watched, told=watched.storage_answered):
-        assert watched.is_settled is (starts > START)
+        assert watched.is_trusted is (starts > START)
         assert watched.now() >= START + timedelta(hours=5)
 
 

@@ -168,7 +168,7 @@ def test_a_jump_loses_no_counts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """They were two hours old at once."""
-    monkeypatch.setattr(FakeClock, "is_settled", False)
+    monkeypatch.setattr(FakeClock, "is_trusted", False)
     deliver(recorder)
     clock.jump(2 * HOUR)
 

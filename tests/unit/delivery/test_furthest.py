@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pushgrid.testing.memory import START, FakeClock
-from shared.clock import settled_now
+from shared.clock import trusted_now
 from shared.delivery.delivery import LastAttempt
 from shared.delivery.furthest import (
     LONGEST_REQUEUE,
@@ -155,10 +155,10 @@ def test_clocks_of_two_machines_may_differ_a_little() -> None:
 
 def test_nothing_ends_by_time_to_live_soon_after_a_jump(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = FakeClock(START + 30 * HOUR)
-    assert isinstance(before_attempt(a_delivery(), LATEST_TERMS, settled_now(clock)), End)
+    assert isinstance(before_attempt(a_delivery(), LATEST_TERMS, trusted_now(clock)), End)
 
-    monkeypatch.setattr(clock, "is_settled", False)
+    monkeypatch.setattr(clock, "is_trusted", False)
 
-    assert before_attempt(a_delivery(), LATEST_TERMS, settled_now(clock)) is None
+    assert before_attempt(a_delivery(), LATEST_TERMS, trusted_now(clock)) is None
     tried = a_delivery(attempts=30)
-    assert isinstance(before_attempt(tried, LATEST_TERMS, settled_now(clock)), End)
+    assert isinstance(before_attempt(tried, LATEST_TERMS, trusted_now(clock)), End)

@@ -20,13 +20,12 @@ from shared.delivery.gate import (
     Wait,
     gate,
 )
-from shared.delivery.pace import Allowance, Pacing
+from shared.delivery.pace import Pacing
 
 LATER = START + timedelta(minutes=2)
 HELD = Held(LATER, "503 Busy")
 PAUSED = Held(LATER, "paused", is_pause=True)
 NEEDS_PROBE = NeedsProbe("503 Busy")
-OVER_RATE = Pacing(a_minute=1, allowance=Allowance(LATER, START))
 STOPS = NotNow(START, "the host stops")
 NO_SHARE = NotNow(START + NO_SHARE_AGAIN_IN, "other processes use the whole limit")
 SHARED_LIMIT = Pacing(at_once=2)
@@ -70,7 +69,6 @@ ORDER: list[tuple[str, dict[str, Any], object]] = [
         {"availability": NEEDS_PROBE, "has_budget": False},
         Wait(Until.BUDGET),
     ),
-    ("a probe, then the rate", {"availability": NEEDS_PROBE, "pacing": OVER_RATE}, PushNow(True)),
 ]
 
 
@@ -80,15 +78,6 @@ ORDER: list[tuple[str, dict[str, Any], object]] = [
 )
 def test_the_first_rule_that_applies_decides(state: dict[str, Any], found: object) -> None:
     assert gate(a_state(**state), START) == found
-
-
-def test_over_the_allowed_rate_only_the_next_request_comes_back() -> None:
-    """The line stays: its next look asks for a time of its own."""
-    found = gate(a_state(pacing=OVER_RATE), START)
-
-    assert isinstance(found, NotNow)
-    assert (found.due > START, found.is_line) == (True, False)
-    assert gate(a_state(pacing=Pacing(a_minute=1)), START) == PushNow()
 
 
 def a_state(**choices: Any) -> EndpointState:

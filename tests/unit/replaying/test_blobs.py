@@ -12,7 +12,7 @@ from pushgrid.testing.memory import START, FakeClock, MemoryDeadLetters
 from shared.deadletter.reader import Element
 from shared.deadletter.selection import Selection
 from shared.engine.ports import Listing
-from shared.engine.replaying.batches import Batch, BlobBatches
+from shared.engine.replaying.batches import BlobBatches, ReplayBatch
 from shared.engine.replaying.job import FINISHED, Position, ReplayJob, ReplaySource
 from shared.engine.replaying.job import START as FROM_THE_START
 from shared.engine.replaying.marks import Mark
@@ -105,7 +105,7 @@ def letters(count: int, data: str = "") -> list[Element]:
 
 def batches(
     elements: list[Element], position: Position = FROM_THE_START, most: int = 1000
-) -> list[Batch]:
+) -> list[ReplayBatch]:
     blob = BlobBatches(
         path="b.json",
         topic=a_topic(),

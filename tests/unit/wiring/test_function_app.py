@@ -40,7 +40,7 @@ def test_the_trace_context_is_sent_unless_it_is_switched_off(
 ) -> None:
     monkeypatch.setenv("PUSHGRID_TRACE_CONTEXT", text)
 
-    push = cast("Push", FunctionApp().delivering.endpoints.commons.push)
+    push = cast("Push", FunctionApp().delivering.endpoints.scheduler.push)
 
     assert (push.new_span_id is not None) is is_sent
 
@@ -57,7 +57,7 @@ def test_messages_in_flight_are_as_many_as_the_host_has() -> None:
     root = Path(__file__).parents[3]
     queues = json.loads((root / "host.json").read_text())["extensions"]["queues"]
 
-    assert queues["batchSize"] + queues["newBatchThreshold"] == AZURE_STORAGE.in_hand
+    assert queues["batchSize"] + queues["newBatchThreshold"] == AZURE_STORAGE.most_in_hand
 
 
 def test_it_hears_of_puts_and_says_when_it_stops(monkeypatch: pytest.MonkeyPatch) -> None:

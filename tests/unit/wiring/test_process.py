@@ -71,7 +71,7 @@ def test_what_is_secret_does_not_follow_from_what_was_drawn_before() -> None:
 
 
 def test_the_clock_of_a_process_is_not_settled_before_storage_answers() -> None:
-    assert not FunctionApp().clock.is_settled
+    assert not FunctionApp().clock.is_trusted
 
 
 def test_pushes_and_requests_to_storage_go_by_the_time_in_which_the_process_runs(

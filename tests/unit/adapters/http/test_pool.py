@@ -10,7 +10,7 @@ import pytest
 from pushgrid.testing.memory import Seconds
 from shared.adapters.http.pool import Pool
 from shared.adapters.http.request_writer import Server
-from shared.engine.delivering.commons import PUSHES
+from shared.engine.delivering.scheduler import PUSHES
 
 
 class FakeConnection:

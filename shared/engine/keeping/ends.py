@@ -1,21 +1,15 @@
-"""Hears of ends, and of the beginnings and ends of holds: counts and logs them."""
+"""Hears of ends: counts and logs those that are drops, and tells whoever listens."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import TYPE_CHECKING
 
 from shared import telemetry
-from shared.delivery.health.endpoint_health import HoldReason
 from shared.engine.ports import Metrics
+from shared.engine.ports.settling import Ended
 from shared.events.event import event_ids
 from shared.metrics import Metric
-from shared.subscriptions.subscription import SubscriptionKey
-
-if TYPE_CHECKING:
-    from shared.engine.ports.settling import Ended
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,46 +46,3 @@ class Ends:
             self.sink(ended)
         except Exception as error:  # noqa: BLE001 - nothing depends on it
             telemetry.error("end.unheard", **ended.key._asdict(), detail=repr(error))
-
-
-def hold_began(
-    metrics: Metrics,
-    key: SubscriptionKey,
-    reason: HoldReason,
-    why: str,
-    *,
-    cause: str = "",
-    **fields: telemetry.Field,
-) -> None:
-    """Record that a hold has begun: *until* when, or for a pause *by* whom."""
-    metrics.count(Metric.HOLDS_BEGAN, *key, Reason=reason)
-    telemetry.warning(
-        "hold.began",
-        topic=key.topic,  # by name: `make infra` compares them with the alert's query
-        subscription=key.subscription,
-        reason=reason,
-        cause=cause or why,  # without its time: one for an alert
-        why=why,
-        **fields,
-    )
-
-
-def hold_ended(
-    metrics: Metrics,
-    key: SubscriptionKey,
-    reason: HoldReason,
-    because: str,
-    *,
-    lasted: timedelta,
-    **fields: telemetry.Field,
-) -> None:
-    """Record that a hold has ended; *by* whom, if anybody ended it."""
-    metrics.count(Metric.HOLDS_ENDED, *key, Reason=reason)
-    telemetry.info(
-        "hold.ended",
-        **key._asdict(),
-        reason=reason,
-        because=because,
-        seconds=round(lasted.total_seconds(), 3),
-        **fields,
-    )

@@ -1,4 +1,4 @@
-"""Keeps what all endpoints of a process share, and pumps those that were woken once a turn."""
+"""Pumps endpoints by turns, and keeps what all of a process share."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 from shared import telemetry
 from shared.clock import Clock, Deadline
 from shared.delivery.pace import Speed
-from shared.engine.delivering.in_hand import Attempted, Lane, PushRequest, Shortage
+from shared.engine.delivering.in_hand import Attempted, EndpointHandle, PushRequest, Shortage
 from shared.engine.delivering.processes import Processes
 from shared.engine.ports import ReserveConnection
 from shared.subscriptions.subscription import EventSubscription
@@ -44,10 +44,10 @@ class Budget:
 
     pushes: int = PUSHES
     under_way: Counter[Speed] = field(default_factory=Counter)  # by endpoints' speed
-    waiting: dict[Lane, None] = field(default_factory=dict)
+    waiting: dict[EndpointHandle, None] = field(default_factory=dict)
     _has_freed: bool = False  # a push has ended since the last turn of those that wait
 
-    def may_push(self, endpoint: Lane) -> bool:
+    def may_push(self, endpoint: EndpointHandle) -> bool:
         """Tell whether a push may begin."""
         speed = endpoint.speed
         total = taken = self.under_way.total()
@@ -55,7 +55,7 @@ class Budget:
             taken -= self.under_way[Speed.QUICK]
         return total < self.pushes and has_room(speed, endpoint.under_way, taken, self.pushes)
 
-    def keeps_from_first(self, endpoint: Lane) -> bool:
+    def keeps_from_first(self, endpoint: EndpointHandle) -> bool:
         """Tell whether an endpoint of which nothing is known waits for its first push."""
         return endpoint.speed is Speed.UNKNOWN and endpoint in self.waiting
 
@@ -63,12 +63,12 @@ class Budget:
         """Count pushes to an endpoint of that speed, or no longer if negative."""
         self.under_way[speed] += pushes
 
-    def end(self, speed: Speed) -> None:
+    def free(self, speed: Speed) -> None:
         """Count a push less: it has ended, and others may push."""
         self.under_way[speed] -= 1
         self._has_freed = True
 
-    def in_turn(self) -> Iterator[Lane]:
+    def in_turn(self) -> Iterator[EndpointHandle]:
         """
         Yield those that wait and may push since another push has ended: the fewest first.
 
@@ -86,8 +86,8 @@ class Budget:
 
 
 @dataclass(slots=True, kw_only=True)
-class Commons:
-    """What all endpoints share; its state belongs to the event loop."""
+class Scheduler:
+    """Pumps endpoints, and has what all of them share; its state belongs to the event loop."""
 
     budget: Budget
     push: Callable[[PushRequest], Coroutine[Any, Any, Attempted | Shortage]]
@@ -98,20 +98,20 @@ class Commons:
     processes: Processes
     tasks: Tasks
     is_stopping: bool = False  # the host: nothing more is pushed
-    _woken: dict[Lane, None] = field(default_factory=dict)
+    _scheduled: dict[EndpointHandle, None] = field(default_factory=dict)
     _is_due: bool = False  # the next turn
     _shortages: int = 0  # not logged yet
     _next_shortage: Deadline | None = None
 
-    def wake(self, endpoint: Lane) -> None:
-        """Have an endpoint pumped in the next turn of the loop, however often it is woken now."""
-        self._woken[endpoint] = None
+    def schedule(self, endpoint: EndpointHandle) -> None:
+        """Have an endpoint pumped in the next turn of the loop, once."""
+        self._scheduled[endpoint] = None
         if not self._is_due:
             self._is_due = True
             asyncio.get_running_loop().call_soon(self._turn, context=telemetry.own_context())
 
-    def is_woken(self, endpoint: Lane) -> bool:
-        return endpoint in self._woken
+    def is_scheduled(self, endpoint: EndpointHandle) -> bool:
+        return endpoint in self._scheduled
 
     def log_shortage(self, shortage: Shortage) -> None:
         """Log shortages, once a minute."""
@@ -122,21 +122,21 @@ class Commons:
         self._shortages, self._next_shortage = 0, Deadline(SHORTAGES_EVERY, loop_time)
 
     def _turn(self) -> None:
-        """Pump those that were woken, by turns, and then those that wait for the budget."""
+        """Pump those that are scheduled, by turns, and then those that wait for the budget."""
         begun = 0
         try:
-            while self._woken and begun < BEGUN_A_TURN:
-                endpoint = next(iter(self._woken))
-                del self._woken[endpoint]
+            while self._scheduled and begun < BEGUN_A_TURN:
+                endpoint = next(iter(self._scheduled))
+                del self._scheduled[endpoint]
                 begun += self._pump(endpoint)
             for endpoint in self.budget.in_turn():
                 self._pump(endpoint)
         finally:  # Whatever raises, even the log: the others have their turn.
             self._is_due = False
-            if self._woken:
-                self.wake(next(iter(self._woken)))
+            if self._scheduled:
+                self.schedule(next(iter(self._scheduled)))
 
-    def _pump(self, endpoint: Lane) -> int:
+    def _pump(self, endpoint: EndpointHandle) -> int:
         """Pump one; an internal error harms no other."""
         try:
             return endpoint.pump()

@@ -1,4 +1,4 @@
-"""Nothing waits without a wake: seen at every turn of the loop, by what anybody may ask for."""
+"""Nothing that waits is forgotten: seen at every turn of the loop, by what anybody may ask for."""
 
 from __future__ import annotations
 
@@ -31,25 +31,25 @@ from tests.functional.deployment import MINUTE, SECOND, Deployment
 TURNS = 12  # of the loop, in which all is done that needs no time
 
 
-def without_a_wake(deliver: Deliver) -> Iterator[str]:
-    """Name what waits although nothing would wake it before the next look half a second later."""
-    commons = deliver.endpoints.commons
+def forgotten(deliver: Deliver) -> Iterator[str]:
+    """Name what waits although nothing would look at it before the tick half a second later."""
+    scheduler = deliver.endpoints.scheduler
     for endpoint in deliver.endpoints.all:
-        if endpoint.line and not commons.is_woken(endpoint) and not has_wake(endpoint):
+        if endpoint.line and not scheduler.is_scheduled(endpoint) and not is_looked_at(endpoint):
             yield f"{endpoint.key}: {len(endpoint.line)} for {endpoint.waits}"
-    for lane in commons.budget.waiting:
-        if not commons.budget.under_way.total() and not commons.is_woken(lane):
-            yield f"{lane.key} waits for a budget that nobody uses"
+    for each in scheduler.budget.waiting:
+        if not scheduler.budget.under_way.total() and not scheduler.is_scheduled(each):
+            yield f"{each.key} waits for a budget that nobody uses"
     for in_hand in deliver.in_hand.values():
         for message in in_hand.messages:
             if len(message.parts) != len([each for each in message.parts if each.open]):
                 yield "a message waits for a part of which nothing is open"
 
 
-def has_wake(endpoint: Endpoint) -> bool:
+def is_looked_at(endpoint: Endpoint) -> bool:
     if endpoint.waits is None:
         return False
-    until, budget = endpoint.waits.until, endpoint.commons.budget
+    until, budget = endpoint.waits.until, endpoint.scheduler.budget
     return {
         Until.PUSH_ENDS: endpoint.under_way > 0,
         Until.PROBE_ENDS: endpoint.is_probing,
@@ -65,7 +65,7 @@ def play(app: Deployment, seconds: int) -> Counter[Until]:
     seen: Counter[Until] = Counter()
 
     def look() -> None:
-        assert list(without_a_wake(app.deliver)) == []
+        assert list(forgotten(app.deliver)) == []
         for each in app.deliver.endpoints.all:
             if each.line and each.waits:
                 seen[each.waits.until] += 1
@@ -92,14 +92,14 @@ def play(app: Deployment, seconds: int) -> Counter[Until]:
     ],
     ids=["limit", "limit of all processes", "a second", "budget"],
 )
-def test_what_waits_is_woken(
+def test_what_waits_is_looked_at(
     app: Deployment, until: Until, limits: RequestLimits, pushes: int
 ) -> None:
     names = [f"crm-{number}" for number in range(4)]
     subscribe(app, *names, limits=limits)
     app.pusher.script(url("crm-0"), answered(503))
     app.pusher.takes = SECOND / 5
-    app.deliver.endpoints.commons.budget.pushes = pushes
+    app.deliver.endpoints.scheduler.budget.pushes = pushes
     tasks = [begin(app, fan_out(*names, events=16)) for _ in range(2)]
 
     seen = play(app, 20)
@@ -110,7 +110,7 @@ def test_what_waits_is_woken(
     assert app.leftovers() == []
 
 
-def test_what_waits_for_a_connection_is_woken(app: Deployment) -> None:
+def test_what_waits_for_a_connection_is_looked_at(app: Deployment) -> None:
     app.subscribe()
     openings = Openings(app, permitted=1)
     task = begin(app, fan_out("crm", events=3))
