@@ -341,7 +341,7 @@ class Endpoint:
     def _requeue_unless_prompt(self, parts: Iterable[Part]) -> None:
         """Requeue what parts have in the line, unless it will soon be pushed."""
         if (given := [*parts]) and not self.is_prompt:
-            self._requeue_paced(given, "more than half as many messages are in hand as may be")
+            self._requeue_paced(given, "messages in hand exceed half of their limit")
 
     def _report(self, deliveries: Mapping[Part, Batch], result: Result) -> None:
         """Report to the message of each part what became of deliveries."""
