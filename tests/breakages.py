@@ -64,12 +64,12 @@ BREAKAGES = {
     ),
     "a retry stored after its message went": Breakage(
         "lost",
-        "shared/engine/keeping/requeue.py",
+        "shared/engine/keeping/put_settling.py",
         "            await _all_stored("
-        "self._store(each, left_out, repeat_for) for each in together.values())\n",
+        "self._store(each, repeat_for) for each in together.values())\n",
         "            for each in together.values():\n"
         "                asyncio.get_running_loop().call_later(\n"
-        "                    2, asyncio.ensure_future, self._store(each, left_out, repeat_for)\n"
+        "                    2, asyncio.ensure_future, self._store(each, repeat_for)\n"
         "                )\n",
         (Step("kill -9: queue put retries", one_after_the_other(_KILLED)),),
     ),
