@@ -8,8 +8,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from operator import itemgetter
-from typing import Any
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 from shared.delivery.delivery import Delivery, Origin
 from shared.delivery.messages.message import (
@@ -45,7 +45,13 @@ _compact = json.JSONEncoder(separators=(",", ":")).encode
 
 _Together = tuple[MessagePart, ...]  # the parts of one message
 _Places = tuple[int, ...]  # of events in a table, from 0
-_Piece = tuple[MessagePart, _Places]  # a part or some of its deliveries, and their events
+
+
+class _Piece(NamedTuple):
+    """A part or some of its deliveries."""
+
+    part: MessagePart
+    places: _Places  # of its events
 
 
 def encode_together(
@@ -135,22 +141,22 @@ class _Packing:
         for part in parts:
             shares = len(parts) > 1 and not part.dead_letter
             for piece in self._pieces(part, size):
-                if shares and len(piece[1]) < most_events(part.batch_size):
+                if shares and len(piece.places) < most_events(part.batch_size):
                     remainders.append(piece)
                 else:
                     own.append([piece])
         # Parts with the same events stand together: sharing a message, they cost little.
-        remainders.sort(key=itemgetter(1))
+        remainders.sort(key=attrgetter("places"))
         for group in [*own, *self._shared(remainders)]:
             left = group
             while left:  # It is divided if it turns out to be too large.
                 count, text = self._fitting(left, size)
-                yield tuple(part for part, _ in left[:count]), text
+                yield tuple(each.part for each in left[:count]), text
                 left = left[count:]
 
     def text(self, parts: Iterable[MessagePart]) -> str:
         """Return the text of one message with these parts."""
-        return self._text([(part, self._places(part.deliveries)) for part in parts])
+        return self._text([_Piece(part, self._places(part.deliveries)) for part in parts])
 
     def _places(self, deliveries: Iterable[Delivery]) -> _Places:
         """Return the places of the events in the table, which gets those that are new."""
@@ -172,8 +178,8 @@ class _Packing:
         for group in split(part.deliveries, part.batch_size, size, self._packed):
             end = start + len(group)
             whole = len(group) == len(places)
-            piece = part if whole else replace(part, deliveries=tuple(group))
-            yield piece, places[start:end]
+            some = part if whole else replace(part, deliveries=tuple(group))
+            yield _Piece(some, places[start:end])
             start = end
 
     def _shared(self, pieces: Sequence[_Piece]) -> list[list[_Piece]]:
@@ -196,12 +202,12 @@ class _Packing:
 
     def _text(self, pieces: Sequence[_Piece]) -> str:
         """Write pieces that have the same due time, rounds and note."""
-        places = tuple(dict.fromkeys(place for _, its in pieces for place in its))
+        places = tuple(dict.fromkeys(place for each in pieces for place in each.places))
         number_of = {place: number for number, place in enumerate(places)}
         events = [self._events[place] for place in places]
         origins = list(dict.fromkeys(event.origin for event in events))
         origin_number = {origin: number for number, origin in enumerate(origins)}
-        first, _ = pieces[0]
+        first = pieces[0].part
         wire: dict[str, Any] = {"pushgrid": VERSION}
         if first.due:
             wire["due"] = _micros(first.due)
@@ -236,16 +242,15 @@ class _OpenMessage:
 
     def take(self, piece: _Piece, table: Sequence[Delivery]) -> bool:
         """Add a piece if there is room for all its deliveries; the first one always is."""
-        _, places = piece
-        new = [table[place] for place in places if place not in self._places]
-        count, size = self._count + len(places), sum(len(each.inline or "") for each in new)
+        new = [table[place] for place in piece.places if place not in self._places]
+        count, size = self._count + len(piece.places), sum(len(each.inline or "") for each in new)
         blobs = self._blobs | {each.origin.payload for each in new if each.origin.payload}
         is_large = count > MAX_MESSAGE_EVENTS or len(blobs) > MAX_BLOBS
         if self.pieces and (is_large or (size and self._size + size > MAX_UNPACKED)):
             return False
         self.pieces.append(piece)
         self._count, self._size, self._blobs = count, self._size + size, blobs
-        self._places.update(places)
+        self._places.update(piece.places)
         return True
 
 

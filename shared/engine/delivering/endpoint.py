@@ -102,8 +102,8 @@ class Endpoint:
 
     def enter(self, part: Part) -> None:
         """Line up the deliveries of a part."""
-        part.enter(self)
-        self.parts[part] = None
+        part.endpoint = self
+        part.message.parts[part] = self.parts[part] = None
         self._entered.append(part)
         self.subscription = part.subscription
         self.line.add(part, part.to_push, part.subscription, part.terms)
@@ -156,9 +156,8 @@ class Endpoint:
     def book_return(self, texts: Sequence[str | None]) -> datetime:
         """Book the return of events for which there is no room; a text not read yet is ``None``."""
         now = self.scheduler.clock.now()
-        return self._book(
-            texts, now + SOONEST_BACK, self._requests_a_second(max(self.under_way, 1))
-        )
+        a_second = self.times.rate(max(self.under_way, 1), self._hangs_for())
+        return self._book(texts, now + SOONEST_BACK, a_second)
 
     def succeeded_late(
         self, request: PushRequest, outcome: DeliveryOutcome, sent_at: datetime
@@ -301,7 +300,7 @@ class Endpoint:
         self.health.observed(seen, request.part.terms)
 
     def _accept(self, request: PushRequest) -> None:
-        requests = self._requests_for(_texts(request.batch))
+        requests = requests_for(self.subscription.batching, _texts(request.batch))
         self.accepted = self.accepted.with_more(requests, loop_time())
 
     def _judge_speed(self) -> None:
@@ -328,7 +327,7 @@ class Endpoint:
 
     def _requeue(self, parts: Collection[Part], found: NotNow) -> None:
         """Requeue what parts have in the line; after a hold it comes back at a pace."""
-        a_second = max(self._requests_a_second(self.limit.value), LEAST_A_SECOND)
+        a_second = max(self.times.rate(self.limit.value, self._hangs_for()), LEAST_A_SECOND)
         for part, batch in self.line.withdraw(parts).items():
             due = self._book(_texts(batch), found.due, a_second) if found.held else found.due
             self._report({part: batch}, found._replace(due=due))
@@ -346,7 +345,7 @@ class Endpoint:
     def _report(self, deliveries: Mapping[Part, Batch], result: Result) -> None:
         """Report to the message of each part what became of deliveries."""
         for part, batch in deliveries.items():
-            part.report(batch, result)
+            part.message.report(part, batch, result)
             if not part.open:
                 self.parts.pop(part, None)
 
@@ -356,15 +355,11 @@ class Endpoint:
         """Book the return of events, at this rate or at twice what the endpoint took lately."""
         wanted = max(requests_a_second, 2 * self.accepted.per_second(loop_time()))
         a_second = min(wanted, self.pacing.most_a_second)
-        now, requests = self.scheduler.clock.now(), self._requests_for(texts)
-        self.returns, due = self.returns.book(requests, soonest, a_second, now)
+        requests = requests_for(self.subscription.batching, texts)
+        self.returns, due = self.returns.book(
+            requests, soonest, a_second, self.scheduler.clock.now()
+        )
         return due
-
-    def _requests_for(self, texts: Sequence[str | None]) -> float:
-        return requests_for(self.subscription.batching, texts)
-
-    def _requests_a_second(self, at_a_time: int) -> float:
-        return self.times.rate(at_a_time, self._hangs_for())
 
     def _hangs_for(self) -> float:
         """Return for how many seconds the oldest push has been under way."""

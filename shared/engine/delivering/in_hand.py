@@ -106,18 +106,6 @@ class Part:
         """Count what is to be pushed as open."""
         self.message, self.open = message, len(self.to_push)
 
-    def enter(self, endpoint: EndpointHandle) -> None:
-        """Note that it stands in the line of *endpoint*."""
-        self.endpoint = endpoint
-        self.message.parts[self] = None
-
-    def report(self, batch: Batch, result: Result) -> None:
-        """Report what became of deliveries to the message, which stores what follows."""
-        self.open -= len(batch)
-        if not self.open:
-            self.message.parts.pop(self, None)
-        self.message.report(self, batch, result)
-
     def again(
         self,
         deliveries: Iterable[Delivery],
@@ -167,6 +155,10 @@ class MessageInHand:
     _news: asyncio.Event = field(default_factory=asyncio.Event)
 
     def report(self, part: Part, batch: Batch, result: Result) -> None:
+        """Hear what became of deliveries of a part, to store what follows."""
+        part.open -= len(batch)
+        if not part.open:
+            self.parts.pop(part, None)
         self._results.append((part, batch, result))
         self._news.set()
 

@@ -350,7 +350,7 @@ def test_a_part_has_ended_when_its_last_result_was_taken(app: Deployment) -> Non
     assert isinstance(part, Part)
     part.begin(message)
 
-    part.report(part.to_push, NotNow(START, "not now"))
+    message.report(part, part.to_push, NotNow(START, "not now"))
     assert not message.has_ended(part)
 
     app.loop.run(message.results(None))
