@@ -104,7 +104,7 @@ def groups(work: Work) -> tuple[FunctionRuns, ...]:
             runs=messages,
             seconds=times["deliver"] + times["deliver event"] * (together - 1),
             cpu=DELIVER_CPU + times["cpu event"] * (together - 1),
-            at_a_time=AZURE_STORAGE.in_hand,
+            at_a_time=AZURE_STORAGE.most_in_hand,
             pushes=together * times["endpoint"] / pushes,
             queue=True,
         )
