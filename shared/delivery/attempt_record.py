@@ -43,6 +43,11 @@ class AttemptRecord:
     def is_delivered(self) -> bool:
         return self.state is EndState.DELIVERED
 
+    def unconfirmed(self, next_at: datetime) -> AttemptRecord:
+        """Return the record of an attempt whose end does not count: it is judged again then."""
+        why = "the end is not confirmed: the subscription has changed"
+        return replace(self, next_at=next_at, state=None, reason=None, blob_due_at=None, why=why)
+
     @property
     def clipped(self) -> AttemptRecord:
         """The record as it is stored: a hundred stay far below the 4 MiB of a transaction."""

@@ -32,7 +32,7 @@ from shared.adapters.sql.messages import (
 from shared.adapters.sql.traits import SQL
 from shared.arm.subscription_codec import to_subscription_in_force
 from shared.clock import Clock
-from shared.delivery.delivery import DeliveryKey
+from shared.delivery.delivery import Delivery, DeliveryKey
 from shared.delivery.messages.message_writer import encode_remaining, encode_together
 from shared.delivery.messages.outline import outline_of
 from shared.engine.keeping.late_successes import LateSuccesses
@@ -46,10 +46,15 @@ from shared.tasks import loop_time
 
 _PAUSES = (0.2, 0.5, 1, 2, 5, 10)  # seconds between tries; the last one repeats
 _NO_WAIT = timedelta()
+_Key = tuple[SubscriptionKey, DeliveryKey]  # of a delivery in its message
 
 
-class SubscriptionChanged(StorageUnavailable):
-    """A subscription is not as it was re-read: its events are judged anew by its new terms."""
+class _SubscriptionsChanged(Exception):
+    """What some settlements end by is not as it was re-read: nothing is stored."""
+
+    def __init__(self, of: Sequence[Settlement]) -> None:
+        super().__init__()
+        self.of = of
 
 
 class _New(NamedTuple):
@@ -66,6 +71,7 @@ class _Steps(NamedTuple):
     following: Sequence[_New]
     ended: Counter[SubscriptionKey]  # how many parts of a subscription
     whole: set[SubscriptionKey]  # nothing of these is open then
+    settled: set[_Key]  # of parts of which others are open
     rest: NewMessage | None  # what the message has then; ``None``: what it has, but whole parts
     conditions: Sequence[Settlement]
     attempts: Sequence[Row]
@@ -99,24 +105,26 @@ class SqlSettling:
             SubscriptionKey(*each[:2]).folded for each in outline_of(lease.body.decode()).parts
         )
         # Of parts of which others are open.
-        self._settled: set[tuple[SubscriptionKey, DeliveryKey]] = set()
+        self._settled: set[_Key] = set()
 
     async def settle(self, parts: Sequence[Settlement], repeat_for: timedelta) -> list[Settled]:
-        """
-        Do as the port `Settling`.
-
-        Raises:
-            SubscriptionChanged: nothing is stored, since something ends by terms of before.
-        """
-        if not parts:
-            return []
         async with self._late.storing():
-            steps = self._steps(parts)
-            answer = await self._repeated(steps, repeat_for)
-            if answer is not Answer.NOT_OURS:
-                self._open -= steps.ended  # keeps what is above zero
-                self._late.stored(each.queued for each in steps.following)
-            return self._late.told(parts, answer)
+            changed: list[Settlement] = []
+            answer = Answer.CHANGED
+            while kept := [each for each in parts if each not in changed]:
+                steps = self._steps(kept)
+                try:
+                    answer = await self._repeated(steps, repeat_for)
+                except _SubscriptionsChanged as found:
+                    changed += found.of
+                    continue
+                if answer is not Answer.NOT_OURS:
+                    self._open -= steps.ended  # keeps what is above zero
+                    self._settled = steps.settled
+                    self._late.stored(each.queued for each in steps.following)
+                break
+            told = iter(self._late.told(kept, answer))
+            return [Settled(Answer.CHANGED) if each in changed else next(told) for each in parts]
 
     def _steps(self, parts: Sequence[Settlement]) -> _Steps:
         together: defaultdict[object, list[FollowUp]] = defaultdict(list)
@@ -132,10 +140,13 @@ class SqlSettling:
             for each in parts
             if each.part.key.folded not in whole and (each.follow_ups or each.ends)
         ]
-        rest = self._rest(partly, whole) if partly else None
+        settled = self._settled | {
+            (each.part.key.folded, one.key) for each in partly for one in _followed(each)
+        }
+        rest = self._rest(settled, whole) if partly else None
         conditions = [each for each in parts if each.ends]
         attempts = [row_of(each) for part in parts for each in part.attempts]
-        return _Steps(following, ended, whole, rest, conditions, attempts)
+        return _Steps(following, ended, whole, settled, rest, conditions, attempts)
 
     def _messages(self, together: Sequence[FollowUp]) -> Iterator[_New]:
         """Yield the messages for what is due together, but what was delivered meanwhile."""
@@ -151,23 +162,17 @@ class SqlSettling:
             yield _New(message, queued, together[0].is_held)
 
     def _rest(
-        self, partly: Sequence[Settlement], whole: Collection[SubscriptionKey]
+        self,
+        settled: Collection[_Key],
+        whole: Collection[SubscriptionKey],
     ) -> NewMessage | None:
         """Return the message with what is open of it."""
-        for each in partly:
-            gone = [*(end.delivery for end in each.ends)]
-            gone += [one for again in each.follow_ups for one in again.part.deliveries]
-            self._settled |= {(each.part.key.folded, one.key) for one in gone}
         left = [
             replace(part, deliveries=deliveries)
             for part in parts_of(self._lease.body)
             if part.key.folded in self._open and part.key.folded not in whole
             for deliveries in [
-                tuple(
-                    one
-                    for one in part.deliveries
-                    if (part.key.folded, one.key) not in self._settled
-                )
+                tuple(one for one in part.deliveries if (part.key.folded, one.key) not in settled)
             ]
             if deliveries
         ]
@@ -185,8 +190,6 @@ class SqlSettling:
                 done = await self._database.write_on_loop(
                     lambda writing: self._write(writing, steps), then=self._then(steps)
                 )
-            except SubscriptionChanged:
-                raise
             except StorageUnavailable:
                 self._is_unknown = True
                 if loop.time() >= give_up_at:
@@ -206,8 +209,8 @@ class SqlSettling:
             if self._is_unknown:
                 return Answer.SETTLED_ALREADY, False
             raise ValueError("a part is settled that is not open")
-        for each in steps.conditions:
-            _check_unchanged(writing, each)
+        if changed := [each for each in steps.conditions if not _is_unchanged(writing, each)]:
+            raise _SubscriptionsChanged(changed)
         for new in steps.following:
             _store(writing, new)
         write_attempts(writing, steps.attempts)
@@ -239,21 +242,21 @@ def _store(writing: WriteTransaction, new: _New) -> None:
         park(writing, new.message.number, new.queued.parts[0].key.folded)
 
 
-def _check_unchanged(writing: WriteTransaction, settlement: Settlement) -> None:
-    """
-    Compare a subscription with what is stored now; a pause changes nothing for what is under way.
-
-    Raises:
-        SubscriptionChanged: it is another one, or gone, or can't be read.
-    """
+def _is_unchanged(writing: WriteTransaction, settlement: Settlement) -> bool:
+    """Compare a subscription with what is stored now; a pause changes nothing for an end."""
     key, expected = settlement.part.key.folded, settlement.subscription
     found: EventSubscription | None = None
     if row := find_document(writing, Table.EVENT_SUBSCRIPTIONS, key.topic, key.subscription):
         try:
             found = to_subscription_in_force(row.document)
-        except UNREADABLE as error:
-            raise SubscriptionChanged from error
+        except UNREADABLE:
+            return False
     if found and expected:
         found = replace(found, pause=expected.pause)
-    if found != expected:
-        raise SubscriptionChanged
+    return found == expected
+
+
+def _followed(settlement: Settlement) -> list[Delivery]:
+    """Return what has ended, or comes again."""
+    again = (each for follow_up in settlement.follow_ups for each in follow_up.part.deliveries)
+    return [*(end.delivery for end in settlement.ends), *again]

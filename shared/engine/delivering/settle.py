@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Iterator,
+    Sequence,
+)
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -28,7 +35,15 @@ from shared.delivery.policy import (
 from shared.engine.delivering.attempt_recorder import AttemptRecorder
 from shared.engine.delivering.in_hand import Attempted, MessageInHand, Part, Result
 from shared.engine.ports import OffLoop
-from shared.engine.ports.settling import Answer, Ended, FollowUp, Settled, Settlement, Settling
+from shared.engine.ports.settling import (
+    Answer,
+    Ended,
+    FollowUp,
+    Settled,
+    Settlement,
+    Settling,
+    judged_again,
+)
 from shared.subscriptions.subscription import EventSubscription
 from shared.tasks import loop_time
 
@@ -114,8 +129,7 @@ class Settler:
             ]
         if repeat_for is None:
             repeat_for = self.message.of_queue.repeat_for
-        found = await self.settling.settle(dated, repeat_for)
-        for each, settled in zip(dated, found, strict=True):
+        async for _, each, settled in self._answers(dated, repeat_for):
             if each.ends and settled.answer is not Answer.NOT_OURS:
                 self.recorder.ends.dropped(each.ends)
 
@@ -141,16 +155,35 @@ class Settler:
     async def _flush(self) -> None:
         """Settle what was decided, with the attempts that led to it."""
         self._flush_at = None
-        if settlements := self._settlements(self.clock.now()):
-            found = await self.settling.settle(
-                [*settlements.values()], self.message.of_queue.repeat_for
-            )
-            for settled, (part, settlement) in zip(found, settlements.items(), strict=True):
-                self._settled(part, settlement, settled)
+        settlements = self._settlements(self.clock.now())
+        parts = [*settlements]
+        found = self._answers([*settlements.values()], self.message.of_queue.repeat_for)
+        async for place, settlement, settled in found:
+            part = parts[place]
+            part.counts["retried"] += len(settlements[part].ends) - len(settlement.ends)
+            self._settled(part, settlement, settled)
         for part in self._parts:  # Also of one that failed the attempts were made.
             if part.rows and part.key.folded in self.message.faults:
                 self.recorder.history.add(part.rows)
                 part.rows = []
+
+    async def _answers(
+        self, settlements: Sequence[Settlement], repeat_for: timedelta
+    ) -> AsyncIterator[tuple[int, Settlement, Settled]]:
+        """Yield the place of each, what was settled at last, and the answer."""
+        asked = dict(enumerate(settlements))
+        while asked:
+            again = {}
+            found = await self.settling.settle([*asked.values()], repeat_for)
+            for settled, (place, each) in zip(found, asked.items(), strict=True):
+                if settled.answer is Answer.CHANGED:
+                    telemetry.info(
+                        "delivery.unconfirmed", **each.part.key._asdict(), count=len(each.ends)
+                    )
+                    again[place] = judged_again(each, self.clock.now())
+                else:
+                    yield place, each, settled
+            asked = again  # which ends nothing any more
 
     def _log_runs(self) -> None:
         """Log of each part what came of it."""
@@ -251,7 +284,6 @@ class Settler:
         """Dead-letter it where a destination is configured, else drop it."""
         state = part.terms.end_state(end)
         part.ends.append(Ended(part.key, delivery, end.reason, state, part.terms))
-        part.counts["dead_lettered"] += state is EndState.DEAD_LETTERED
         self._flush_soon()
 
     def _flush_soon(self) -> None:
@@ -290,19 +322,27 @@ class Settler:
             telemetry.warning("delivery.not_ours", **part.key._asdict())
             self.recorder.history.add(settlement.attempts)
             for each in settlement.follow_ups:
-                part.counts[_kind(each)] -= len(each.part.deliveries)
+                self._count(part, each, -len(each.part.deliveries))
             self.message.abandon(part)
             return
         for each in settlement.follow_ups:
             late = sum(one.key in settled.delivered for one in each.part.deliveries)
-            part.counts[_kind(each)] -= late
+            self._count(part, each, -late)
             part.counts["delivered"] += late
         for ended in settlement.ends:
             is_late = ended.delivery.key in settled.delivered
             if ended.state is EndState.DROPPED:
                 part.counts["delivered" if is_late else "dropped"] += 1
+            elif not is_late:
+                part.counts["dead_lettered"] += 1
             if not is_late:
                 self.recorder.heard(ended)
+
+    @staticmethod
+    def _count(part: Part, follow_up: FollowUp, by: int) -> None:
+        """Correct as what deliveries were counted that come again."""
+        if follow_up.blob_due_at is None:
+            part.counts["held" if follow_up.is_held else "retried"] += by
 
 
 def _due_alike(
@@ -313,10 +353,3 @@ def _due_alike(
         alike = [(due, what) for due, each, what in waiting if each is is_held]
         for due, together in due_together(alike, now):
             yield due, is_held, together
-
-
-def _kind(follow_up: FollowUp) -> str:
-    """Return as what its deliveries are counted."""
-    if follow_up.blob_due_at:
-        return "dead_lettered"
-    return "held" if follow_up.is_held else "retried"

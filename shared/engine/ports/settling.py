@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Coroutine, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import Enum, auto
 from typing import Any, NamedTuple, Protocol
@@ -56,6 +56,24 @@ class Answer(Enum):
     SETTLED = auto()
     SETTLED_ALREADY = auto()  # by an earlier call of whose outcome nothing was known
     NOT_OURS = auto()  # the message is another process's by now: nothing was stored
+    CHANGED = auto()  # what it ends by is not as it was re-read: nothing of the part was stored
+
+
+def judged_again(settlement: Settlement, now: datetime) -> Settlement:
+    """
+    Return what is settled after `Answer.CHANGED`: what was to end comes back, to be judged anew.
+
+    Its attempts were made, and are recorded as such.
+    """
+    ended = [each.delivery for each in settlement.ends]
+    again = [each for each in settlement.follow_ups if each.blob_due_at is None]
+    part = replace(settlement.part, deliveries=tuple(ended), due=now, rounds=0)
+    attempts = [
+        each if each.next_at or each.is_delivered else each.unconfirmed(now)
+        for each in settlement.attempts
+        if each.outcome
+    ]
+    return replace(settlement, ends=(), follow_ups=[*again, FollowUp(part)], attempts=attempts)
 
 
 class Settled(NamedTuple):

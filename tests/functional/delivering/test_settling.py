@@ -43,11 +43,19 @@ class Settling:
 
     answers: dict[str, Answer] = field(default_factory=dict)  # by subscription
     calls: list[Sequence[Settlement]] = field(default_factory=list)
+    changed: set[str] = field(default_factory=set)  # subscriptions since they were re-read
 
     async def settle(self, parts: Sequence[Settlement], repeat_for: timedelta) -> list[Settled]:
         del repeat_for
         self.calls.append(parts)
-        return [Settled(self.answers.get(each.part.subscription, Answer.SETTLED)) for each in parts]
+        return [
+            Settled(
+                Answer.CHANGED
+                if each.ends and each.part.subscription in self.changed
+                else self.answers.get(each.part.subscription, Answer.SETTLED)
+            )
+            for each in parts
+        ]
 
     def comes_again(self, keys: Iterable[SubscriptionKey]) -> None:
         raise AssertionError(list(keys))
@@ -107,6 +115,42 @@ def test_what_ends_names_the_subscription_that_was_re_read(app: Deployment) -> N
     ((follow_up),) = settled.follow_ups
     assert follow_up.part.dead_letter is not None
     assert [each.reason for each in settled.ends] == [EndReason.MAX_ATTEMPTS]
+
+
+def test_what_ends_by_terms_of_before_is_judged_again(app: Deployment, logged: Logged) -> None:
+    """It comes back at once, as an attempt that has no end; the other part has ended."""
+    subscribe(app, "crm", "other", dead_letter=DEAD, retry_policy=ONE_ATTEMPT)
+    for name in ("crm", "other"):
+        app.pusher.script(url(name), answered(503))
+    settling = Settling(changed={"crm"})
+
+    task = deliver(app, fan_out("crm", "other"), settling)
+    app.loop.advance(2 * SECOND)
+
+    assert task.exception() is None
+    (again,) = settling.calls[-1]
+    assert again.part.subscription == "crm"
+    assert again.ends == ()
+    ((follow_up),) = again.follow_ups
+    assert (follow_up.blob_due_at, follow_up.part.due) == (None, START)
+    assert [each.attempts for each in follow_up.part.deliveries] == [1]
+    assert [(each.state, each.next_at) for each in again.attempts] == [(None, follow_up.part.due)]
+    runs = {line["subscription"]: line for line in logged("delivery.run")}
+    assert (runs["crm"]["retried"], runs["crm"].get("dead_lettered", 0)) == (1, 0)
+    assert runs["other"]["dead_lettered"] == 1
+
+
+def test_what_is_dropped_by_a_subscription_of_before_is_judged_again(app: Deployment) -> None:
+    """It was recreated meanwhile; nothing has been judged of it."""
+    subscribe(app, "crm")
+    del app.directory.stored[SubscriptionKey("orders", "crm")]
+    del app.directory.known[SubscriptionKey("orders", "crm")]
+    settling = Settling(changed={"crm"})
+
+    deliver(app, fan_out("crm", events=2), settling)
+
+    (again,) = settling.calls[-1]
+    assert [len(each.part.deliveries) for each in again.follow_ups] == [2]
 
 
 @pytest.mark.parametrize(

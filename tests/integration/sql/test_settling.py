@@ -18,7 +18,7 @@ import pytest
 from pushgrid.testing.memory import START, Counted, FakeClock
 from shared.adapters.sql.database import ReadTransaction
 from shared.adapters.sql.messages import open_keys, open_text, parts_of
-from shared.adapters.sql.settling import SqlSettling, SubscriptionChanged
+from shared.adapters.sql.settling import SqlSettling
 from shared.adapters.sql.store import SqlStore
 from shared.adapters.sql.traits import SQL
 from shared.arm.subscription_codec import to_subscription_in_force, with_pause, without_pause
@@ -28,7 +28,7 @@ from shared.delivery.messages.message_writer import encode_together
 from shared.delivery.policy import EndReason, EndState
 from shared.engine.ports import Document, Queue, Resource, Table
 from shared.engine.ports.leases import Lease
-from shared.engine.ports.settling import Answer, Ended, FollowUp, Settlement
+from shared.engine.ports.settling import Answer, Ended, FollowUp, Settlement, judged_again
 from shared.errors import StorageUnavailable
 from shared.metrics import Metric
 from shared.subscriptions.subscription import Pause
@@ -294,7 +294,11 @@ def ended(part: MessagePart) -> list[Ended]:
     ]
 
 
-STRICTER, LOOSER = ({"retryPolicy": {"maxDeliveryAttempts": most}} for most in (3, 9))
+def _terms(most: int) -> dict[str, Any]:
+    return {"retryPolicy": {"maxDeliveryAttempts": most}}
+
+
+STRICTER, LOOSER = (_terms(most) for most in (3, 9))
 
 
 @pytest.mark.parametrize(
@@ -332,12 +336,35 @@ def test_an_end_counts_only_while_its_subscription_is_as_it_was_read(
                 documents.put(table, "orders", "crm", subscription(**then), etag)
             elif found and not then:
                 documents.delete(table, "orders", "crm")
-            if counts:
-                assert await message.settle(settlement) == [Answer.SETTLED]
-            else:
-                with pytest.raises(SubscriptionChanged):
-                    await message.settle(settlement)
+            answer = Answer.SETTLED if counts else Answer.CHANGED
+            assert await message.settle(settlement) == [answer]
         assert await left(folder, clock) == ([] if counts else [("crm", 2)])
+
+    run(deliver())
+
+
+def test_an_end_that_does_not_count_keeps_no_other_part(folder: Path, clock: FakeClock) -> None:
+    """Of three parts in one call, one ends by terms of before; it is settled anew."""
+    table = Table.EVENT_SUBSCRIPTIONS
+
+    async def deliver() -> None:
+        async with in_hand(folder, clock, "crm", "erp", "wms") as message:
+            documents, (crm, erp, wms) = message.store.documents, parts("crm", "erp", "wms")
+            stored = documents.put(table, "orders", "erp", subscription(**STRICTER), None)
+            re_read = to_subscription_in_force(stored.document)
+            documents.put(table, "orders", "erp", subscription(**LOOSER), stored.etag)
+            settlements = (
+                Settlement(part=crm, follow_ups=[again(crm)]),
+                Settlement(part=erp, ends=ended(erp), subscription=re_read),
+                Settlement(part=wms, ends=ended(wms)),
+            )
+            answers = [Answer.SETTLED, Answer.CHANGED, Answer.SETTLED]
+            assert await message.settle(*settlements) == answers
+            assert message.store.leases.has(message.lease)
+            anew = judged_again(settlements[1], START)
+            assert await message.settle(anew) == [Answer.SETTLED]
+            assert not message.store.leases.has(message.lease)
+        assert await left(folder, clock, RETRIES) == [("erp", 2), ("crm", 2)]
 
     run(deliver())
 
