@@ -19,6 +19,7 @@ from shared.app import App
 from shared.arm import arm_json
 from shared.clock import SystemClock
 from shared.engine.operations.console_files import ConsoleFiles
+from shared.engine.ports import Queue
 from shared.engine.ports.leases import Lease
 from shared.errors import TooLarge
 from shared.events import publish_http
@@ -73,6 +74,10 @@ class ServedApp:
             request = replace(request, params=found[1])
             return publish_http.error_answer(request, error, self.chance.secret_id())
         return arm_json.error_answer(error)
+
+    def give_up(self, queue: Queue, body: str, reason: str) -> None:
+        """Record a message that the home hands over no more."""
+        self.app.intake.give_up(queue, body, reason)
 
     # ── What `web_routes.Served` asks for ──
 

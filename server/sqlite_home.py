@@ -17,7 +17,7 @@ from shared.adapters.sql.store import SqlStore
 from shared.app import BackgroundWork
 from shared.clock import Deadline
 from shared.engine.ports import Metrics, Threads
-from shared.engine.ports.leases import Lease, Leases
+from shared.engine.ports.leases import GiveUp, Lease, Leases
 from shared.engine.ports.settling import Settling
 from shared.settings import Settings
 from shared.subscriptions.subscription import SubscriptionKey
@@ -73,13 +73,13 @@ class SqliteHome:
     def fault(self) -> str | None:
         return self.store.fault or None
 
-    async def open(self) -> None:
+    async def open(self, give_up: GiveUp) -> None:
         loop = asyncio.get_running_loop()
 
         def died(_: str) -> None:
             loop.call_soon_threadsafe(self._died.set)
 
-        self.store = await asyncio.to_thread(self._make, died=died)
+        self.store = await asyncio.to_thread(self._make, died=died, give_up=give_up)
 
     def has_waiting(self, key: SubscriptionKey) -> bool:
         queues = self.store.queues

@@ -17,7 +17,7 @@ from shared.clock import Clock
 from shared.delivery.messages.message import OtherVersion, ReplayStep
 from shared.delivery.messages.message_reader import decode
 from shared.engine.ports import Metrics, Queue, Receipt, Received, Threads
-from shared.engine.ports.leases import Lease
+from shared.engine.ports.leases import GiveUp, Lease
 from shared.errors import InvalidSettings, StorageUnavailable
 from shared.settings import Settings
 from shared.subscriptions.subscription import SubscriptionKey
@@ -129,7 +129,8 @@ class MemoryHome:
         """Be no longer of any use."""
         self._broken.set()
 
-    async def open(self) -> None:
+    async def open(self, give_up: GiveUp) -> None:
+        del give_up
         self.calls.append("open")
         if self.refusal:
             raise InvalidSettings(self.refusal)

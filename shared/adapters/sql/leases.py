@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 from collections import defaultdict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -38,7 +38,7 @@ from shared.delivery.messages.message import MessagePart
 from shared.delivery.messages.message_writer import encode_together
 from shared.delivery.messages.outline import outline_of
 from shared.engine.ports import OffLoop, Queue
-from shared.engine.ports.leases import Lease
+from shared.engine.ports.leases import GiveUp, Lease
 
 HANDED = (Queue.DELIVERIES, Queue.RETRIES)  # the queues whose messages are handed over
 ROOM = SQL.most_in_hand  # messages of each
@@ -67,8 +67,6 @@ _FREE = (
     " OR NOT EXISTS (SELECT 1 FROM documents WHERE kind = 'eventsubscriptions'"
     " AND partition = topic AND name = subscription) ORDER BY id"
 )
-
-Record = Callable[[Queue, str, str], None]  # writes a message to `poison`, with a reason
 
 
 class SqlReceipt(NamedTuple):
@@ -115,17 +113,17 @@ class SqlLeases:
     """
     Leases of the process whose number is *run*, on its event loop.
 
-    *record* is called *off_loop*.
+    *give_up* is called *off_loop*.
     """
 
     def __init__(
-        self, database: Database, run: int, clock: Clock, off_loop: OffLoop, record: Record
+        self, database: Database, run: int, clock: Clock, off_loop: OffLoop, give_up: GiveUp
     ) -> None:
         self.run = run
         self._database = database
         self._clock = clock
         self._off_loop = off_loop
-        self._record = record
+        self._give_up = give_up
         self._hands = {queue: _Hand() for queue in HANDED}
         self._order = count()
         self._alone: int | None = None  # the message that runs alone
@@ -206,25 +204,27 @@ class SqlLeases:
         number = receipt_of(lease).number
         due = self._clock.now() + AGAIN_IN
 
-        def write(writing: WriteTransaction) -> bool:
-            """Tell whether it has failed too often: then it is in hand still."""
+        def write(writing: WriteTransaction) -> Lease | None:
+            """Return what is open of it, if it has failed too often: then it is in hand still."""
             columns = "UPDATE messages SET receives = receives + 1, deaths = 0"
-            rows = writing.rows(f"{columns} WHERE {_MINE} RETURNING receives", number, self.run)
+            returned = f"{columns} WHERE {_MINE} RETURNING receives, body"
+            rows = writing.rows(returned, number, self.run)
             if rows and rows[0][0] >= MOST_FAILURES:
-                return True
+                text = open_text(rows[0][1].decode(), open_keys(writing, number))
+                return lease._replace(body=text.encode())
             put = "UPDATE messages SET run = 0, due = ?, receipt = receipt + 1"
             if writing.run(f"{put} WHERE {_MINE}", micros(due), number, self.run):
                 put_down(writing, number)
-            return False
+            return None
 
-        if await self._database.write_on_loop(write):
-            await self._end_as_poison(lease, f"it has failed {MOST_FAILURES} times")
+        if left := await self._database.write_on_loop(write):
+            await self._end_as_poison(left, f"it has failed {MOST_FAILURES} times")
         else:
             self._hands[lease.queue].note(due)
             self.has_ended(lease)
 
     async def _end_as_poison(self, lease: Lease, why: str) -> None:
-        await self._off_loop(partial(self._record, lease.queue, lease.body.decode(), why))
+        await self._off_loop(partial(self._give_up, lease.queue, lease.body.decode(), why))
         await self._delete(lease)
 
     async def _delete(self, lease: Lease) -> None:

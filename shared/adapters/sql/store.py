@@ -23,7 +23,7 @@ from shared.adapters.sql.traits import SQL
 from shared.clock import Clock
 from shared.engine.keeping.poison_records import PoisonRecords
 from shared.engine.ports import DeadLetters, Metrics, Table, Threads
-from shared.engine.ports.leases import Lease
+from shared.engine.ports.leases import GiveUp, Lease
 from shared.engine.ports.measures import StoreMeasure, Unfinished
 from shared.subscriptions.subscription import SubscriptionKey
 
@@ -38,7 +38,8 @@ class SqlStore:
     *account* is the name of the storage account for which it stands, *blob_url* begins the
     addresses of its blobs; *other_accounts* has the dead letters of others. *died* is called, from
     another thread, when nothing can be stored any more: the process has to end. *told* gets the
-    time as `WatchedClock.storage_answered` does.
+    time as `WatchedClock.storage_answered` does. *give_up* records a message that nobody can
+    handle; without it, its text alone is recorded.
 
     Raises:
         StoreRefused: the folder can't be used; the message says what to do.
@@ -60,6 +61,7 @@ class SqlStore:
         died: Callable[[str], object] = lambda _: None,
         told: Callable[[datetime, float], object] = lambda _, __: None,
         vfs: str | None = None,
+        give_up: GiveUp | None = None,
     ) -> None:
         off_loop = threads.pool("store", _THREADS)
         database = SqliteDatabase(
@@ -84,7 +86,7 @@ class SqlStore:
             new_id=lambda: str(uuid.uuid4()),
             hear=lambda _: None,  # It records bodies, and knows of no deliveries in them.
         )
-        self.leases = SqlLeases(database, database.run, clock, off_loop, poison.write)
+        self.leases = SqlLeases(database, database.run, clock, off_loop, give_up or poison.write)
         self._clock = clock
         self._new = NewMessages(database.run, clock)
         self.sender = SqlSender(database, self._new, self.leases)

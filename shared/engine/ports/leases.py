@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from shared.engine.ports.queues import Queue
@@ -14,6 +14,10 @@ class Lease(NamedTuple):
     queue: Queue
     body: bytes
     receipt: object  # the store's own
+
+
+#: Records a message that is handed over no more, by its queue and text, with the reason.
+GiveUp = Callable[[Queue, str, str], object]
 
 
 class Leases(Protocol):

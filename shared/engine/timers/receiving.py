@@ -171,20 +171,43 @@ class Intake:
         Raises:
             StorageUnavailable: the message becomes visible again later.
         """
-        deliveries = [each for part in message.parts for each in part.deliveries]
-        with suppress(ValueError):  # a damaged blob
-            deliveries = with_texts(deliveries, self.payloads)
-        keys = [part.key for part in message.parts for _ in part.deliveries]
-        self.records.write(
-            queue, message.received.text, reason, [*zip(keys, deliveries, strict=True)]
-        )
+        self._write(queue, message.received.text, reason, message.parts)
         self.receiver.delete(queue, message.received)
         if queue is Queue.DEADLETTERS:
             self.count_gone(message.message)
 
+    def give_up(self, queue: Queue, body: str, reason: str) -> None:
+        """
+        Record a message that its store hands over no more, with its events.
+
+        A step of a replay ends its job.
+
+        Raises:
+            StorageUnavailable, Conflict: the message must not be deleted.
+        """
+        parts: tuple[MessagePart, ...] = ()
+        with suppress(MalformedMessage):  # of what is not readable the text alone is recorded
+            found = decode(body.encode(), self.clock_records.bounds())
+            if isinstance(found, ReplayStep):
+                self._end_replay_of(found)
+            elif not isinstance(found, OtherVersion):
+                parts = found
+        self._write(queue, body, reason, parts)
+
     def count_gone(self, message: MessagePart) -> None:
         """Count that the events of a message of dead letters wait for their blob no more."""
         self.metrics.count(Metric.AWAITING_BLOB, *message.key, by=-len(message.deliveries))
+
+    def _write(self, queue: Queue, body: str, reason: str, parts: Sequence[MessagePart]) -> None:
+        deliveries = [each for part in parts for each in part.deliveries]
+        with suppress(ValueError):  # a damaged blob
+            deliveries = with_texts(deliveries, self.payloads)
+        keys = [part.key for part in parts for _ in part.deliveries]
+        self.records.write(queue, body, reason, [*zip(keys, deliveries, strict=True)])
+
+    def _end_replay_of(self, step: ReplayStep) -> None:
+        with suppress(UnreadableDocument):  # Such a job makes no steps and blocks no other.
+            self.end_replay(step)
 
     def _unhandled(
         self, queue: Queue, group: list[ReadMessage], fault: Exception
@@ -234,8 +257,7 @@ class Intake:
             MalformedMessage: the queue never gets such; its timer can't handle it.
         """
         if isinstance(found, ReplayStep):
-            with suppress(UnreadableDocument):  # Such a job makes no steps and blocks no other.
-                self.end_replay(found)
+            self._end_replay_of(found)
             raise MalformedMessage(f"a step of the replay '{found.job}', which failed too often")
         is_dead_letter = found[0].dead_letter is not None
         if is_dead_letter is not (queue is Queue.DEADLETTERS):

@@ -52,8 +52,8 @@ def on_app(
         threads.attach()
         found = read_server_settings({**_SETTINGS, **settings})
         home = make_home(folder, found, clock, threads)
-        await home.open()
         app = ServedApp(found, home, clock, threads)
+        await home.open(app.give_up)
         try:
             return await asyncio.to_thread(test, app)
         finally:

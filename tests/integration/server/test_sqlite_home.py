@@ -13,17 +13,24 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
+from cli.serving.in_process import deployment_of
 from pushgrid.testing.memory import FakeClock
 from server.environment import read_server_settings
 from server.served_app import ServedApp
 from server.sqlite_home import DEAD_LETTERS_KEPT_FOR, SqliteHome
+from shared.adapters.sql.leases import MOST_FAILURES
 from shared.adapters.threads import SystemThreads
 from shared.delivery.messages.message_writer import encode_together
+from shared.delivery.policy import EndReason
 from shared.engine.ports import Queue
+from shared.engine.ports.leases import Lease
+from shared.engine.ports.settling import Ended, Settlement
+from shared.engine.replaying.job import JobState, ReplayJob
 from shared.http import HttpAnswer, HttpRequest
 from shared.subscriptions.subscription import DeadLetterDestination
 from shared.watched_clock import WatchedClock
 from tests.builders import a_delivery, a_message
+from tests.functional.replaying.replays import CRM
 from tests.integration.sql.test_app import subscribe
 
 TOPICS = HttpRequest(
@@ -47,9 +54,10 @@ async def served(folder: Path, time: FakeClock) -> AsyncIterator[tuple[ServedApp
     clock = WatchedClock(time.now, time.monotonic)
     settings = read_server_settings(SETTINGS)
     home = SqliteHome(folder, settings, clock, threads)
-    await home.open()
+    app = ServedApp(settings, home, clock, threads)
+    await home.open(app.give_up)
     try:
-        yield ServedApp(settings, home, clock, threads), home
+        yield app, home
     finally:
         await home.close()
 
@@ -58,9 +66,60 @@ def measures(home: SqliteHome) -> dict[str, float]:
     return {each.name: each.value for each in home.store.measures()}
 
 
+async def fail(home: SqliteHome, lease: Lease) -> None:
+    """Have a message fail as often as it may."""
+    home.store.database.write(
+        lambda writing: writing.run("UPDATE messages SET receives = ?", MOST_FAILURES - 1)
+    )
+    await home.leases.give_back(lease)
+
+
 def do_all(home: SqliteHome) -> None:
     for each in home.background:
         assert not each.call(), "it goes on"
+
+
+def test_the_ends_of_a_message_that_nobody_can_handle_are_heard(tmp_path: Path) -> None:
+    """Of what is open of it alone: an event whose delivery is settled has ended already."""
+
+    async def test() -> tuple[list[Ended], Any]:
+        heard: list[Ended] = []
+        async with served(tmp_path / "data", FakeClock()) as (app, home):
+            app.app.ended = heard.append
+            leases, traits = home.store.leases, home.store.traits
+            deliveries = [a_delivery(number) for number in range(2)]
+            crm, erp = (a_message(deliveries, subscription=name) for name in ("crm", "erp"))
+            ((_, text),) = encode_together([crm, erp], traits.message_size)
+            await home.store.sender.put(Queue.DELIVERIES, text)
+            (lease,) = await leases.claim(Queue.DELIVERIES, 1)
+            settling = home.settling(lease, app.app.metrics)
+            await settling.settle([Settlement(part=crm)], timedelta())
+            await fail(home, lease)
+            poison = DeadLetterDestination(container="poison")
+            rows = "SELECT path FROM blobs WHERE container = 'poison'"
+            ((path,),) = home.store.database.read(lambda reading: reading.rows(rows))
+            record = await asyncio.to_thread(home.store.dead_letters.read, poison, path, 10_000)
+            return heard, json.loads(record or b"")
+
+    heard, record = asyncio.run(test())
+    assert [each.key.subscription for each in heard] == ["erp", "erp"]
+    assert {each.reason for each in heard} == {EndReason.POISON}
+    assert len(record["events"]) == 2
+
+
+def test_a_step_of_a_replay_that_nobody_can_handle_ends_its_job(tmp_path: Path) -> None:
+    async def test() -> list[ReplayJob]:
+        async with served(tmp_path / "data", FakeClock()) as (app, home):
+            await asyncio.to_thread(subscribe, home.store)
+            await asyncio.to_thread(home.store.dead_letters.write, DEAD, "A/1.json", b"[]")
+            api = deployment_of(app, "https://events.example")
+            await asyncio.to_thread(api.post, "replays", {"container": "dead", "to": CRM})
+            (lease,) = await home.store.leases.claim(Queue.RETRIES, 1)
+            await fail(home, lease)
+            return [*await asyncio.to_thread(app.app.replays.list)]
+
+    (job,) = asyncio.run(test())
+    assert job.state is JobState.FAILED
 
 
 @pytest.mark.parametrize("has_jumped", [False, True], ids=["settled", "a clock that has jumped"])
