@@ -7,9 +7,11 @@ from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
+from server.azure_accounts import connections
 from server.failure import CannotStart
 from shared.errors import InvalidSettings
 from shared.settings import NAMES, SECRETS, STORAGE, AttemptLogging, Settings
+from shared.settings.storage_settings import settings_named
 from shared.wiring.settings import read_settings
 
 #: Names the file with a secret, after the secret's own name.
@@ -32,7 +34,7 @@ def with_secrets(environ: Mapping[str, str]) -> dict[str, str]:
         CannotStart: a file can't be read, or the secret is given twice.
     """
     found = dict(environ)
-    for name in sorted(SECRETS):
+    for name in sorted({*SECRETS, *settings_named(environ.get(_ACCOUNTS, ""))}):
         path = found.pop(f"{name}{IN_A_FILE}", "").strip()
         if not path:
             continue
@@ -53,19 +55,27 @@ def read_server_settings(environ: Mapping[str, str]) -> Settings:
         environ = {**environ, _ATTEMPTS: AttemptLogging.ALL}  # it costs no request to storage
     try:
         found = read_settings(environ, needs_storage=False)
+        connections(found)  # raises if one is wrong
     except InvalidSettings as error:
         raise CannotStart(f"{error.message}. Correct the environment of the server.") from None
-    if found.deadletter_accounts:
-        raise CannotStart(
-            f"{_ACCOUNTS} is set, but 'pushgrid serve' writes dead letters to its own data only: "
-            "unset it."
-        )
-    if found.has_webhook_identity and find_spec("azure") is None:
-        raise CannotStart(
-            f"{_WEBHOOKS} is set, but the package that gets tokens is not installed: "
-            "pip install 'pushgrid[azure]', or unset it."
-        )
+    if found.deadletter_accounts and not _is_installed("azure.storage.blob"):
+        raise _missing(_ACCOUNTS, "the packages that reach storage accounts are")
+    if found.has_webhook_identity and not _is_installed("azure.identity"):
+        raise _missing(_WEBHOOKS, "the package that gets tokens is")
     return replace(found, wake_schedule=_BY_THE_SERVER, deadletter_schedule=_BY_THE_SERVER)
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # not even its parent is
+        return False
+
+
+def _missing(setting: str, what: str) -> CannotStart:
+    return CannotStart(
+        f"{setting} is set, but {what} not installed: pip install 'pushgrid[azure]', or unset it."
+    )
 
 
 def _read(name: str, path: str) -> str:

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from server import routes
+from server.azure_accounts import also_to_queues
 from server.blobs import answer_blob
 from server.environment import CLIENT_ADDRESS
 from server.home import Home
@@ -110,7 +111,11 @@ class ServedApp:
     @once
     def outbound(self) -> SystemOutbound:
         return SystemOutbound(
-            settings=self.settings, clock=self.clock, threads=self.threads, awake=self.awake
+            settings=self.settings,
+            clock=self.clock,
+            threads=self.threads,
+            awake=self.awake,
+            also_to_queues=partial(also_to_queues, self.settings, self.threads),
         )
 
     @once

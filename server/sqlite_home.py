@@ -11,6 +11,7 @@ from time import monotonic
 
 import apsw
 
+from server import azure_accounts
 from server.blobs import BLOBS
 from shared import telemetry
 from shared.adapters.sql.store import SqlStore
@@ -44,7 +45,9 @@ class SqliteHome:
             folder,
             clock=clock,
             threads=threads,
-            blob_url=f"{settings.public_url or ''}/{BLOBS}",
+            account=settings.own_account,
+            blob_url=f"{settings.public_url}/{BLOBS}" if settings.public_url else "",
+            other_accounts=azure_accounts.dead_letters(settings),
             told=clock.storage_answered,
         )
         self._clock = clock

@@ -667,6 +667,7 @@ class App:
                 default_profile=self._settings.profile,
                 dead_letter_accounts=frozenset(self._settings.deadletter_accounts),
                 queue_accounts=self._settings.queue_accounts,
+                has_queues=self.store.traits.has_other_queues,
                 allow_http=self._settings.allow_http,
                 has_webhook_identity=self._settings.has_webhook_identity,
                 has_client_ip_header=self._settings.client_ip_header is not None,

@@ -49,6 +49,7 @@ def find_all(
     yield _tried("folder", partial(check_folder, options.data), str(options.data))
     if read_file:
         yield _tried("file", partial(read_file, settings[0] if settings else None))
+    yield from map(_notices, settings)
     yield _kind(options)
     folder = existing(options.data)
     yield check_sync(folder)
@@ -64,6 +65,13 @@ def _settings(options: ServerOptions, environ: Mapping[str, str]) -> Settings:
     settings = read_server_settings(with_secrets(environ))
     check_exposure(options, settings)
     return settings
+
+
+def _notices(settings: Settings) -> Finding:
+    if settings.public_url:
+        return good("BlobCreated notices", f"of dead letters below {settings.public_url}")
+    said = "none of dead letters in the server's own account: PUSHGRID_PUBLIC_URL is not set"
+    return good("BlobCreated notices", said)
 
 
 def _tried(what: str, check: Callable[[], object], said: str = "") -> Finding:

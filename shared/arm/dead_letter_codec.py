@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import Any
 
-from shared.arm.deployment_capabilities import DeploymentCapabilities, SubscriptionRequest, under
+from shared.arm.deployment_capabilities import SubscriptionRequest, under
 from shared.arm.sections import Document, Section
 from shared.arm.tracked_resource import ACCOUNT_ID, account_of
 from shared.delivery.delivery_profile import Feature
@@ -43,7 +44,9 @@ def parse_dead_letter(holder: Section, request: SubscriptionRequest) -> dict[str
     resource_id = blob.required_text("resourceId")
     container = blob.required_text("blobContainerName")
     if resource_id is not None:
-        check_account(blob, resource_id, deployment, "Dead letters")
+        check_account(
+            blob, resource_id, deployment.account, deployment.known_accounts, "Dead letters"
+        )
     if container is not None:
         is_own = (
             resource_id is None or account_of(resource_id) not in deployment.dead_letter_accounts
@@ -65,9 +68,9 @@ def to_dead_letter(stored: Document | None) -> DeadLetterDestination | None:
 
 
 def check_account(
-    blob: Section, resource_id: str, deployment: DeploymentCapabilities, what: str
+    blob: Section, resource_id: str, own: str, known: Collection[str], what: str
 ) -> None:
-    """Refuse a *resource_id* that names no account to which *what* can go."""
+    """Refuse a *resource_id* of none of the *known* accounts; *own* may be among them."""
     account = account_of(resource_id)
     if not ACCOUNT_ID.fullmatch(resource_id):
         why = text_fault(_WRONG_IDS, resource_id)
@@ -77,11 +80,16 @@ def check_account(
             "GROUP/providers/Microsoft.Storage/storageAccounts/NAME"
             + (f" ({why})." if why else "."),
         )
-    elif account not in deployment.known_accounts:
+    elif account not in known:
+        where = (
+            f"the app's own storage account, '{own}', or to one"
+            if own in known
+            else ("a storage account on Azure")
+        )
         blob.refuse(
             "resourceId",
-            f"{what} can only go to an account that PUSHGRID_DEADLETTER_ACCOUNTS names, or to "
-            f"the app's own storage account, not to '{account}'.",
+            f"{what} can only go to {where} that PUSHGRID_DEADLETTER_ACCOUNTS names, "
+            f"not to '{account}'.",
         )
 
 

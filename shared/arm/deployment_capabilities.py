@@ -22,6 +22,7 @@ class DeploymentCapabilities:
     dead_letter_accounts: Collection[str] = ()  # others that can hold dead letters
     # Those among them of which it is known where their queues are.
     queue_accounts: Collection[str] = ()
+    has_queues: bool = True  # the app's own account has queues for users
     allow_http: bool = False  # endpoints without TLS
     has_webhook_identity: bool = False  # the app can get Entra ID tokens for webhooks
     has_client_ip_header: bool = False  # the front end passes on the publishers' addresses

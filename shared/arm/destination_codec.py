@@ -136,11 +136,13 @@ def _parse_queue(section: Section, deployment: DeploymentCapabilities) -> dict[s
     queue = section.section("properties")
     for each in filter(queue.has, _OF_WEBHOOKS):
         queue.refuse(each, f"{queue.target(each)} applies to webhooks, not to a storage queue.")
+    others = deployment.dead_letter_accounts
     resource_id, name = queue.required_text("resourceId"), queue.required_text("queueName")
     if resource_id is not None:
-        check_account(queue, resource_id, deployment, "Events")
+        known = deployment.known_accounts if deployment.has_queues else others
+        check_account(queue, resource_id, deployment.account, known, "Events")
         account = account_of(resource_id)
-        if account in set(deployment.dead_letter_accounts) - set(deployment.queue_accounts):
+        if account in set(others) - set(deployment.queue_accounts):
             queue.refuse(
                 "resourceId",
                 f"PUSHGRID_DEADLETTER_ACCOUNTS does not tell where the queues of '{account}' are: "

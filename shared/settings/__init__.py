@@ -22,6 +22,7 @@ from shared.settings.network_settings import (
 from shared.settings.storage_settings import (
     UNRESOLVED,
     Connection,
+    account_name,
     deadletter_accounts,
     has_queues,
     settings_named,
@@ -66,6 +67,7 @@ class Settings:
     wake_schedule: str | None = None
     deadletter_schedule: str | None = None
     deadletter_accounts: Mapping[str, Connection] = field(default_factory=dict, repr=False)
+    own_account: str = "pushgrid"  # as which documents name data that is in no storage account
     # Both are valid at the same time; without any the management API is closed to keys.
     admin_key: str | None = field(default=None, repr=False)
     admin_key_2: str | None = field(default=None, repr=False)
@@ -162,6 +164,10 @@ def from_environ(
                 values[member] = needing.get(member, parse)(text)
             except ValueError as error:
                 faults.append(Fault(code="InvalidSetting", message=f"{name}: {error}", target=name))
+    if needs_storage and "own_account" in values:
+        name = NAMES["own_account"]
+        message = f"{name}: the account is that of {STORAGE}: unset it"
+        faults.append(Fault(code="InvalidSetting", message=message, target=name))
     _complete_entra(values, faults)
     if values.get("az_login") and values["entra_jwks_url"]:
         name = NAMES["az_login"]
@@ -304,6 +310,7 @@ _SETTINGS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "wake_schedule": ("PUSHGRID_WAKE_SCHEDULE", str),
     "deadletter_schedule": ("PUSHGRID_DEADLETTER_SCHEDULE", str),
     "deadletter_accounts": ("PUSHGRID_DEADLETTER_ACCOUNTS", str),
+    "own_account": ("PUSHGRID_OWN_ACCOUNT", account_name),
     "admin_key": ("PUSHGRID_ADMIN_KEY", _secret),
     "admin_key_2": ("PUSHGRID_ADMIN_KEY_2", _secret),
     "reader_key": ("PUSHGRID_READER_KEY", _secret),

@@ -75,6 +75,13 @@ def deadletter_accounts(text: str, environ: Mapping[str, str]) -> dict[str, Conn
     return found
 
 
+def account_name(text: str) -> str:
+    """Return *text*. Raises ValueError if no storage account can have that name."""
+    if not _ACCOUNT.fullmatch(text):
+        raise ValueError("not a name of a storage account: 3 to 24 small letters and digits")
+    return text
+
+
 def has_queues(connection: Connection) -> bool:
     """Tell whether *connection* says where the account's queues are, or can't be known yet."""
     if text := connection.get(""):

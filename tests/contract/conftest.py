@@ -74,7 +74,9 @@ def stored(
 ) -> Iterator[Store]:
     """Give an empty store, of the kind that a test runs on."""
     if kind == "sqlite":
-        with closing(SqlStore(tmp_path / "data", clock=clock, threads=THREADS)) as sql:
+        url = "https://events.example/blobs"
+        folder = tmp_path / "data"
+        with closing(SqlStore(folder, clock=clock, threads=THREADS, blob_url=url)) as sql:
             yield sql
         return
     if account is None:

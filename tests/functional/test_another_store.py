@@ -25,7 +25,11 @@ from tests.functional.publish_requests import event, publish
 
 HOUR = timedelta(hours=1)
 ANOTHER = StoreTraits(
-    message_size=1024 * 1024, most_in_hand=2, hiding=None, has_poison_queues=False
+    message_size=1024 * 1024,
+    most_in_hand=2,
+    hiding=None,
+    has_poison_queues=False,
+    has_other_queues=False,
 )
 QUEUES = {Queue.DELIVERIES, Queue.RETRIES, Queue.DEADLETTERS}
 

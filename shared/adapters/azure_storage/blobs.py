@@ -131,11 +131,13 @@ class StorageDeadLetters:
     """
     DeadLetterStore and DeadLetterReader on blobs of the app's own *account* and of *others*.
 
-    Nothing is overwritten.
+    Nothing is overwritten. Without an own account there are no poison records.
     """
 
     def __init__(
-        self, account: StorageClients, others: Mapping[str, StorageClients] = MappingProxyType({})
+        self,
+        account: StorageClients | None,
+        others: Mapping[str, StorageClients] = MappingProxyType({}),
     ) -> None:
         self._account = account
         self._others = others
@@ -182,17 +184,18 @@ class StorageDeadLetters:
                 raise
 
     def _container(self, destination: DeadLetterDestination) -> ContainerClient:
-        name, account = destination.account, self._account
-        if name not in ("", account.account_name):
-            if name not in self._others:
-                raise StorageUnavailable(
-                    f"{NAMES['deadletter_accounts']} does not name the storage account '{name}', or"
-                    " its connection string is not resolved."
-                )
-            account = self._others[name]
+        name, own = destination.account, self._account
+        is_own = own is not None and name in ("", own.account_name)
+        account = own if is_own else self._others.get(name)
+        if account is None:
+            raise StorageUnavailable(
+                f"{NAMES['deadletter_accounts']} does not name the storage account '{name}', or"
+                " its connection string is not resolved."
+            )
         return account.foreign_container(destination.container)
 
     def write_poison(self, path: str, body: bytes) -> None:
+        assert self._account  # noqa: S101 - who has none does not call it
         client = self._account.container(POISON)
         with storage_errors():
             create_if_missing(

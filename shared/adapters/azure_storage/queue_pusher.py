@@ -6,8 +6,8 @@ from base64 import b64encode
 from collections.abc import Awaitable, Mapping
 from datetime import timedelta
 from http import HTTPStatus
+from typing import TYPE_CHECKING
 
-from shared.adapters.azure_storage.sender import MessagePut
 from shared.engine.ports import Pusher
 from shared.http import (
     Answered,
@@ -18,6 +18,9 @@ from shared.http import (
     OutboundRequest,
     QueueAddress,
 )
+
+if TYPE_CHECKING:
+    from shared.adapters.azure_storage.sender import MessagePut
 
 MAX_TEXT = 64 * 1024  # characters of a message: 48 KiB before Base64
 

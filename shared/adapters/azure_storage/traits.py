@@ -12,4 +12,5 @@ AZURE_STORAGE = StoreTraits(
     # What is hidden on a queue with a trigger counts as its length, by which Azure scales out.
     hiding=Hiding(waits=timedelta(minutes=10), holds=timedelta(minutes=1)),
     has_poison_queues=True,
+    has_other_queues=True,
 )

@@ -41,7 +41,7 @@ class SqlDeadLetters:
     DeadLetters of the account *account*. Nothing is overwritten.
 
     Those for other accounts are written and read by *others*; ``None``: the operator names none.
-    *url* begins the address of each blob.
+    *url* begins the address of each blob; empty: they have none.
     """
 
     def __init__(
@@ -154,7 +154,7 @@ class SqlDeadLetters:
         return WrittenBlob(
             container=container,
             path=path,
-            url=f"{self._url}/{container}/{quote(path)}",
+            url=f"{self._url}/{container}/{quote(path)}" if self._url else "",
             etag=etag,
             written_at=moment(written),
             size=size,

@@ -10,4 +10,5 @@ SQL = StoreTraits(
     most_in_hand=4096,
     hiding=None,
     has_poison_queues=False,
+    has_other_queues=False,
 )

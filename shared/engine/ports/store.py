@@ -65,6 +65,7 @@ class StoreTraits:
     most_in_hand: int  # the most messages of a queue that a process gets before one of them ends
     hiding: Hiding | None
     has_poison_queues: bool  # what fails again and again is moved there
+    has_other_queues: bool  # its account has queues for users
 
     def may_hide(self, wait: timedelta, *, is_held: bool) -> bool:
         """Tell whether a message that waits so long may do so on a queue that has a trigger."""

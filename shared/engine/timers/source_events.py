@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from shared import telemetry
 from shared.arm.dead_letter_codec import is_announced
 from shared.engine.ports import SubscriptionReader, TopicReader
 from shared.errors import StorageUnavailable
@@ -56,9 +57,14 @@ class BlobNotices:
         return self.source_events.topic(SourceTopic(account or self.account))
 
     def publish(self, topic: Topic, blobs: Sequence[WrittenBlob]) -> None:
-        """Store the events about *blobs*."""
-        events = [blob_created(topic, each, self.new_id) for each in blobs]
-        self.source_events.publish(topic, events)
+        """Store the events about *blobs*, but those that have no address."""
+        named = [each for each in blobs if each.url]
+        if left := len(blobs) - len(named):
+            detail = "the address of a blob begins with PUSHGRID_PUBLIC_URL, which is not set"
+            telemetry.warning("notices.left_out", topic=topic.name, blobs=left, detail=detail)
+        if named:
+            events = [blob_created(topic, each, self.new_id) for each in named]
+            self.source_events.publish(topic, events)
 
     def changed(self, blob: WrittenBlob) -> None:
         """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -13,6 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
+from cli.deployment import subscription_path
 from cli.serving.in_process import deployment_of
 from pushgrid.testing.memory import FakeClock
 from server.environment import read_server_settings
@@ -30,6 +31,7 @@ from shared.http import HttpAnswer, HttpRequest
 from shared.subscriptions.subscription import DeadLetterDestination
 from shared.watched_clock import WatchedClock
 from tests.builders import a_delivery, a_message
+from tests.functional.deployment import Logged
 from tests.functional.replaying.replays import CRM
 from tests.integration.sql.test_app import subscribe
 
@@ -44,15 +46,18 @@ SETTINGS = {
     "PUSHGRID_READER_KEY": "reader",
     "PUSHGRID_PUBLIC_URL": "https://events.example",
 }
+LOCAL = SETTINGS | {"PUSHGRID_LOCAL_SHORTCUTS": "true", "PUSHGRID_ALLOW_HTTP": "true"}
 DEAD = DeadLetterDestination(container="dead")
 
 
 @asynccontextmanager
-async def served(folder: Path, time: FakeClock) -> AsyncIterator[tuple[ServedApp, SqliteHome]]:
+async def served(
+    folder: Path, time: FakeClock, environ: Mapping[str, str] = SETTINGS
+) -> AsyncIterator[tuple[ServedApp, SqliteHome]]:
     threads = SystemThreads()
     threads.attach()
     clock = WatchedClock(time.now, time.monotonic)
-    settings = read_server_settings(SETTINGS)
+    settings = read_server_settings(environ)
     home = SqliteHome(folder, settings, clock, threads)
     app = ServedApp(settings, home, clock, threads)
     await home.open(app.give_up)
@@ -60,6 +65,13 @@ async def served(folder: Path, time: FakeClock) -> AsyncIterator[tuple[ServedApp
         yield app, home
     finally:
         await home.close()
+
+
+def subscribe_to(app: ServedApp, topic: str, name: str, **properties: Any) -> None:
+    destination = {"endpointType": "WebHook", "properties": {"endpointUrl": "http://127.0.0.1:9/"}}
+    body = {"properties": {"destination": destination, **properties}}
+    api = deployment_of(app, "https://events.example")
+    api.put(subscription_path(topic, name), body, {"pushgrid-consent": "assumed"})
 
 
 def measures(home: SqliteHome) -> dict[str, float]:
@@ -165,6 +177,31 @@ def test_the_store_tells_what_waits_and_what_it_measures(tmp_path: Path) -> None
     assert after["disk_free_bytes"] > after["bytes"] > 0
     assert set(shown["store"]) == set(after)
     assert shown["waiting"]["events"] == 3
+
+
+@pytest.mark.parametrize("public_url", ["https://events.example", ""], ids=["named", "without"])
+def test_blobs_are_announced_if_they_have_an_address(
+    tmp_path: Path, public_url: str, logged: Logged
+) -> None:
+    """By a URL that this server answers; without one there is no notice, and the log says so."""
+    environ = LOCAL | {"PUSHGRID_PUBLIC_URL": public_url}
+
+    def announce(app: ServedApp) -> list[int]:
+        subscribe_to(app, "system-pushgrid", "ops")
+        blob = app.home.store.dead_letters.write(DEAD, "a/1.json", b"[]")
+        topic = app.app.blob_notices.topic("")
+        assert blob
+        assert topic
+        app.app.blob_notices.publish(topic, [blob])
+        return [each.events for each in app.home.store.queues.waiting().values()]  # type: ignore[attr-defined]
+
+    async def test() -> list[int]:
+        async with served(tmp_path / "data", FakeClock(), environ) as (app, _):
+            return await asyncio.to_thread(announce, app)
+
+    assert asyncio.run(test()) == ([1] if public_url else [])
+    left_out = [line["blobs"] for line in logged("notices.left_out")]
+    assert left_out == ([] if public_url else [1])
 
 
 def test_the_address_of_a_dead_letter_has_it_for_whoever_has_the_admin_key(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ CLOUD = "CloudEventSchemaV1_0"
             (
                 f"{DEAD}.properties.resourceId",
                 ACCOUNT_ID.format(account=account),
-                f"account, not to '{account}'",
+                f"names, not to '{account}'",
             )
             for account in ("other", "acct2", "cct")
         ),
@@ -146,7 +146,11 @@ OTHERS = replace(DEPLOYMENT, dead_letter_accounts={"acct2", "acct3"}, queue_acco
         ("resourceId", None, "resourceId is missing"),
         ("resourceId", 5, "must be a string"),
         ("resourceId", "acct", "the ARM id of a storage account"),
-        ("resourceId", ACCOUNT_ID.format(account="else"), "Events can only go to an account that"),
+        (
+            "resourceId",
+            ACCOUNT_ID.format(account="else"),
+            "Events can only go to the app's own storage account, 'acct', or to one that",
+        ),
         ("resourceId", ACCOUNT_ID.format(account="acct3"), "where the queues of 'acct3' are"),
         ("queueName", None, "queueName is missing"),
         *(("queueName", name, "must be 3-63 lower-case") for name in ["ab", "Crm"]),
@@ -179,6 +183,18 @@ def test_a_bad_queue_is_refused(member: str, value: object, words: str) -> None:
 
     assert found == f"properties.{WEBHOOK}.{member}"
     assert words in message
+
+
+def test_a_server_whose_own_account_has_no_queues_names_those_that_have() -> None:
+    deployment = replace(OTHERS, has_queues=False)
+
+    found, message = refusal(subscription, destination=queue(), deployment=deployment)
+
+    assert found == f"properties.{WEBHOOK}.resourceId"
+    assert message == (
+        "Events can only go to a storage account on Azure that PUSHGRID_DEADLETTER_ACCOUNTS names, "
+        "not to 'acct'."
+    )
 
 
 def test_a_queue_of_another_account_may_have_any_name() -> None:

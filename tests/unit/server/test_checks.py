@@ -42,6 +42,19 @@ def test_the_releases_that_lose_commits_are_named(version, state):
 
 
 @pytest.mark.parametrize(
+    ("environ", "said"),
+    [
+        ({}, "none of dead letters in the server's own account: PUSHGRID_PUBLIC_URL is not set"),
+        ({"PUSHGRID_PUBLIC_URL": "https://e.example"}, "of dead letters below https://e.example"),
+    ],
+)
+def test_whether_blobs_are_announced_is_said(tmp_path, environ, said):
+    found = find_all(ServerOptions(data=tmp_path / "new", port=0), environ, sqlite="3.51.3")
+
+    assert [each.said for each in found if each.what == "BlobCreated notices"] == [said]
+
+
+@pytest.mark.parametrize(
     ("median", "state", "word"),
     [(0.001, "warning", "write cache"), (0.2, "ok", ""), (50.0, "warning", "faster disk")],
 )

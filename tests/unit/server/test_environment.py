@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from server import environment
+from server.azure_accounts import connections
 from server.environment import read_server_settings, with_secrets
 from server.failure import CannotStart
 from shared.settings import SECRETS
+
+OWN = "pushgrid=https://pushgrid.blob.core.windows.net"
 
 
 @pytest.mark.parametrize("name", sorted(SECRETS))
@@ -61,11 +65,48 @@ def test_every_attempt_is_recorded_unless_it_is_said(given, logging):
     assert read_server_settings(environ).attempt_log == logging
 
 
+def test_other_accounts_are_those_that_the_settings_name():
+    """By identity or by a connection string, which may stand in a file; libraries are there."""
+    environ = {
+        "PUSHGRID_OWN_ACCOUNT": "mine",
+        "PUSHGRID_DEADLETTER_ACCOUNTS": "archive1=https://archive1.blob.core.windows.net,",
+    }
+    settings = read_server_settings(environ)
+
+    assert settings.own_account == "mine"
+    assert connections(settings)["archive1"]["blobServiceUri"] == (
+        "https://archive1.blob.core.windows.net"
+    )
+
+
+def test_a_connection_string_of_another_account_may_stand_in_a_file(tmp_path):
+    file = tmp_path / "secret"
+    file.write_text("AccountName=archive1;AccountKey=a2V5\n")
+    environ = {
+        "PUSHGRID_DEADLETTER_ACCOUNTS": "archive1=ARCHIVE",
+        "ARCHIVE_FILE": str(file),
+    }
+
+    assert read_server_settings(with_secrets(environ)).queue_accounts == {"archive1"}
+
+
+def test_other_accounts_need_the_extra(monkeypatch):
+    monkeypatch.setattr(environment, "find_spec", lambda _: None)
+
+    with pytest.raises(CannotStart, match=r"DEADLETTER_ACCOUNTS.*pip install 'pushgrid\[azure\]'"):
+        read_server_settings(
+            {"PUSHGRID_DEADLETTER_ACCOUNTS": "archive1=https://archive1.blob.core.windows.net"}
+        )
+
+
 @pytest.mark.parametrize(
     ("environ", "named"),
     [
         ({"PUSHGRID_ALLOW_HTTP": "maybe"}, "PUSHGRID_ALLOW_HTTP"),
-        ({"PUSHGRID_DEADLETTER_ACCOUNTS": "acc=https://acc.blob.core.windows.net"}, "ACCOUNTS"),
+        ({"PUSHGRID_DEADLETTER_ACCOUNTS": "archive1"}, "ACCOUNTS"),
+        ({"PUSHGRID_DEADLETTER_ACCOUNTS": "archive1=ARCHIVE", "ARCHIVE": "a=b"}, "ACCOUNTS"),
+        ({"PUSHGRID_DEADLETTER_ACCOUNTS": OWN}, "'pushgrid' is the app's own account"),
+        ({"PUSHGRID_OWN_ACCOUNT": "My-Account"}, "OWN_ACCOUNT.*3 to 24 small letters"),
     ],
 )
 def test_what_is_wrong_is_named(environ, named):
