@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from ipaddress import IPv4Address, IPv6Address, ip_address
@@ -26,8 +26,7 @@ from server.home import HomeFactory
 from server.options import LOOPBACK, ServerOptions
 from server.process import Prepared, prepare
 from server.process import serve as serve_prepared
-from server.sqlite_home import SQLITE, SqliteHome
-from shared.adapters.sql.store import ACCOUNT
+from server.sqlite_home import SQLITE, SqliteHome, check_store
 from shared.settings import Settings
 from shared.settings.network_settings import networks
 
@@ -36,11 +35,13 @@ _COLOURS = {"ok": None, "warning": "yellow", "refused": "red"}
 _WIDTH = max(map(len, _COLOURS))
 
 
-def serve_command(make_home: HomeFactory, sqlite: str, account: str) -> click.Command:
+def serve_command(
+    make_home: HomeFactory, sqlite: str, check_store: Callable[[Path], object] = lambda _: None
+) -> click.Command:
     """
-    Return the command that serves from homes of *make_home*.
+    Return the command that serves from homes of *make_home*, which use that SQLite.
 
-    They use the version *sqlite*, and are the storage account *account*.
+    *check_store* raises CannotStart if such a home can't use what is in a folder.
     """
 
     @click.command("serve")
@@ -133,10 +134,15 @@ def serve_command(make_home: HomeFactory, sqlite: str, account: str) -> click.Co
         )
         if prune and not file:
             raise CommandFailed("--prune needs --file: it deletes what the file does not name")
-        kept = KeptFile(file, prune=prune, account=account) if file else None
+        kept = KeptFile(file, prune=prune) if file else None
         read = partial(_read, kept) if kept else None
         if check is not None:
-            found = find_all(options, os.environ, sqlite=sqlite, read_file=read, endpoint=check)
+            others: dict[str, Callable[[Settings | None], object]] = {
+                "data": lambda _: check_store(options.data)
+            }
+            if read:
+                others["file"] = read
+            found = find_all(options, os.environ, sqlite=sqlite, others=others, endpoint=check)
             return _show(found)
         try:
             prepared = prepare(options, os.environ, read)
@@ -206,4 +212,4 @@ def _end(code: int) -> NoReturn:
     os._exit(code)
 
 
-serve = serve_command(SqliteHome, SQLITE, ACCOUNT)
+serve = serve_command(SqliteHome, SQLITE, check_store)

@@ -13,13 +13,16 @@ import apsw
 
 from server import azure_accounts
 from server.blobs import BLOBS
+from server.failure import CannotStart
 from shared import telemetry
+from shared.adapters.sql import sqlite
 from shared.adapters.sql.store import SqlStore
 from shared.app import BackgroundWork
 from shared.clock import Deadline
 from shared.engine.ports import Metrics, Threads
 from shared.engine.ports.leases import GiveUp, Lease, Leases
 from shared.engine.ports.settling import Settling
+from shared.errors import InvalidSettings
 from shared.settings import Settings
 from shared.subscriptions.subscription import SubscriptionKey
 from shared.watched_clock import WatchedClock
@@ -29,6 +32,14 @@ DEAD_LETTERS_KEPT_FOR = timedelta(days=90)
 _RETENTION_EVERY, _RETENTION_AT_MOST = timedelta(hours=1), timedelta(minutes=1)
 #: The version of the library that is linked.
 SQLITE = apsw.sqlite_lib_version()
+
+
+def check_store(folder: Path) -> None:
+    """Raise CannotStart if this program can't use the store in *folder*."""
+    try:
+        sqlite.check_store(folder)
+    except InvalidSettings as error:
+        raise CannotStart(error.message) from None
 
 
 class SqliteHome:

@@ -33,15 +33,13 @@ class KeptFile:
     Creates and updates what the file at *path* names, and logs what it no longer names.
 
     With *prune* that is deleted once no events wait. What an endpoint, or the deployment, refuses
-    is logged and tried again, after 10 s at first and 10 minutes at most. *account* is the name of
-    the server's storage account.
+    is logged and tried again, after 10 s at first and 10 minutes at most.
     """
 
-    def __init__(self, path: Path, *, prune: bool, account: str) -> None:
+    def __init__(self, path: Path, *, prune: bool) -> None:
         self._path = path
         self._name = path.name
         self._prune = prune
-        self._account = account
         self._settings: Settings | None = None
         self._wanted: Configuration | None = None
         self._is_changed = threading.Event()
@@ -57,7 +55,7 @@ class KeptFile:
         """
         wanted = read_configuration(self._path, offers_options=False)
         if settings:
-            rehearse(wanted, settings, self._account)
+            rehearse(wanted, settings)
         self._settings, self._wanted = settings, wanted
 
     def reload(self) -> None:

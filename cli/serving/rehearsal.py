@@ -21,6 +21,7 @@ from pushgrid.testing.memory import FakeClock, MemoryStore, off_loop
 from server.environment import CLIENT_ADDRESS
 from shared import telemetry
 from shared.adapters.http.outbound_guard import OutboundGuard
+from shared.adapters.sql.traits import SQL
 from shared.adapters.threads import SystemThreads
 from shared.app import App
 from shared.clock import SystemClock
@@ -43,17 +44,16 @@ from shared.wiring.process import SystemChance
 _URL = "https://rehearsal.invalid"  # no endpoint's
 
 
-def rehearse(wanted: Configuration, settings: Settings, account: str) -> None:
+def rehearse(wanted: Configuration, settings: Settings) -> None:
     """
     Return if a server with *settings* takes all of *wanted*, provided that endpoints consent.
 
-    *account* is the name of its storage account. What refers to a resource that only the server
-    may have is left out.
+    What refers to a resource that only the server may have is left out.
 
     Raises:
         FileFaults: it refuses something.
     """
-    api = _empty_deployment(settings, account)
+    api = _empty_deployment(settings)
     done: list[Change] = []
     carry_out(api, plan(api, replace(wanted, resources=_complete(wanted))), done.append)
     if faults := [fault for each in done for fault in each.faults]:
@@ -71,14 +71,14 @@ def _complete(wanted: Configuration) -> tuple[WantedResource, ...]:
     return tuple(found)
 
 
-def _empty_deployment(settings: Settings, account: str) -> InProcess:
+def _empty_deployment(settings: Settings) -> InProcess:
     key = secrets.token_urlsafe(32)
     settings = replace(settings, admin_key=key, client_ip_header=CLIENT_ADDRESS)
     threads = SystemThreads()
     threads.on_loop = asyncio.run
     clock = WatchedClock(SystemClock().now, time.monotonic)
-    store = MemoryStore(FakeClock(), off_loop)
-    store.account = account
+    store = MemoryStore(FakeClock(), off_loop, traits=SQL)
+    store.account = settings.own_account
     outbound = _Consenting(settings=settings, clock=clock, threads=threads, awake=time.monotonic)
     app = App(
         settings=settings,

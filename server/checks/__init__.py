@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from types import MappingProxyType
 
 from server.checks.finding import Finding, good, refused
 from server.checks.machine import (
@@ -33,22 +34,22 @@ def find_all(
     environ: Mapping[str, str],
     *,
     sqlite: str,
-    read_file: Callable[[Settings | None], object] | None = None,
+    others: Mapping[str, Callable[[Settings | None], object]] = MappingProxyType({}),
     endpoint: str = "",
 ) -> Iterator[Finding]:
     """
     Yield what is found: of settings, port, folder, disk and machine, and of an *endpoint*'s URL.
 
-    *sqlite* is the version of the library that the home uses; *read_file* reads the configuration
-    file, if there is one, for the settings, if these are in order, and raises CannotStart.
+    *sqlite* is the version of the library that the home uses; *others* look at what they are called
+    for the settings, if these are in order, and raise CannotStart.
     """
     settings: list[Settings] = []
     yield _tried("settings", lambda: settings.append(_settings(options, environ)))
     yield _tried("TLS files", partial(load_tls, options), "none" if not options.tls_cert else "")
     yield _tried("port", lambda: bind(options.host, options.port).close(), str(options.port))
     yield _tried("folder", partial(check_folder, options.data), str(options.data))
-    if read_file:
-        yield _tried("file", partial(read_file, settings[0] if settings else None))
+    for what, check in others.items():
+        yield _tried(what, partial(check, settings[0] if settings else None))
     yield from map(_notices, settings)
     yield _kind(options)
     folder = existing(options.data)

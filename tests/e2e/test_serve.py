@@ -20,7 +20,10 @@ import requests
 import trustme
 
 from cli.deployment import DEFAULT_SCOPE
-from server.data_folder import KEY, MARK
+from server.data_folder import KEY, MARK, take_folder
+from shared.adapters.sql.folder import BACKUPS, DATABASE, Folder
+from shared.adapters.sql.sqlite import SqliteDatabase
+from shared.clock import SystemClock
 from testbed.arm import Arm
 from testbed.subscriber import PATIENCE, Push, Reply, consents, running_subscriber
 from tests.commands import Command, runner
@@ -441,6 +444,25 @@ def test_a_folder_of_somebody_else_is_refused(serve, tmp_path):
     server.end()
     assert "thesis.txt" in server.lines[-1]
     assert [each.name for each in (tmp_path / "data").iterdir()] == ["thesis.txt"]
+
+
+def test_the_data_of_a_newer_version_are_left_as_they_are(serve, tmp_path):
+    """Also by `--check`, which says the same."""
+    data = tmp_path / "data"
+    take_folder(data)
+    database = SqliteDatabase(Folder(data), SystemClock())
+    newer = "INSERT INTO migrations (number, oldest, program) VALUES (99, 99, '9.9')"
+    database.write(lambda writing: writing.run(newer))
+    database.close()
+    before = (data / DATABASE).read_bytes()
+
+    for options in ([], ["--check"]):
+        server = serve(*options)
+        assert server.code() == 2
+        server.end()
+        assert "it takes Pushgrid 9.9 or newer (schema 99)" in " ".join(server.lines)
+    assert (data / DATABASE).read_bytes() == before
+    assert not (data / BACKUPS).exists()
 
 
 def test_a_port_in_use_is_refused(serve, tmp_path):

@@ -112,7 +112,7 @@ def test_the_local_image_runs_a_command_with_options_that_it_has() -> None:
 def test_the_servers_image_runs_a_command_with_options_that_it_has() -> None:
     stage = stages(SERVE)[-1]
     _, name, *options = [*stage.arguments("ENTRYPOINT"), *stage.arguments("CMD")]
-    serve = serve_command(MemoryHome, "3.51.3", "pushgrid")
+    serve = serve_command(MemoryHome, "3.51.3")
     given = serve.make_context(name, options).params
 
     assert (name, str(given["host"]), given["port"]) == ("serve", "0.0.0.0", 7071)  # noqa: S104 - parsed only

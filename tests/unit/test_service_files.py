@@ -36,7 +36,7 @@ def values(name: str) -> list[str]:
 
 def test_the_unit_runs_a_command_with_options_that_it_has():
     program, command, *options = shlex.split(values("ExecStart")[0])
-    given = serve_command(MemoryHome, "3.51.3", "pushgrid").make_context(command, options).params
+    given = serve_command(MemoryHome, "3.51.3").make_context(command, options).params
 
     assert (Path(program).name, command) == ("pushgrid", "serve")
     # systemd makes the folder of this name below /var/lib, for the service's user alone.

@@ -130,6 +130,7 @@ def refusal(database: Path, oldest: int, program: str) -> str:
     """Say why this program can't use a database, and what to do."""
     return (
         f"'{database}' was last used by a newer Pushgrid, and its schema can't be used by this one "
-        f"({VERSION}): it takes Pushgrid {program} or newer (schema {oldest}). Install that, or "
-        f"restore a copy from '{database.parent / 'backups'}', which lacks what came after it."
+        f"({VERSION}): it takes Pushgrid {program} or newer (schema {oldest}). Install that, or, "
+        "by 'pushgrid restore', take a copy of before from the folder 'backups' beside it, which "
+        "lacks what came after it."
     )

@@ -9,7 +9,7 @@ a power failure leaves has to be what was answered. If they fail, the store is d
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -153,9 +153,7 @@ class SqliteConnection:
             StoreRefused: it is of a program that this one is too old for.
         """
         with _refused(self._folder):
-            schema, oldest, program = self._schema()
-            if oldest > LATEST:
-                raise StoreRefused(refusal(self._folder.database, oldest, program))
+            schema = _schema(self.rows, self._folder.database)
             todo = [each for each in migrations("sqlite") if each.number > schema]
             if todo and schema:
                 copy = self._folder.backup_path(f"schema-{schema}")
@@ -163,13 +161,6 @@ class SqliteConnection:
                 telemetry.info("store.migrating", schema=schema, to=todo[-1].number, copy=str(copy))
             for each in todo:
                 self._migrate(each)
-
-    def _schema(self) -> Row:
-        if not self.rows("SELECT 1 FROM sqlite_schema WHERE name = 'migrations'"):
-            return 0, 0, ""
-        return self.rows(
-            "SELECT number, oldest, program FROM migrations ORDER BY number DESC LIMIT 1"
-        )[0]
 
     def _migrate(self, each: Migration) -> None:
         self.begin()
@@ -483,6 +474,7 @@ def restore(path: Path, copy: Path) -> Path:
             found = [source.pragma("application_id"), source.pragma("quick_check")]
             if found != [_APPLICATION, "ok"]:
                 raise StoreRefused(f"'{copy}' is no copy of a store, or is damaged: {found}")
+            _schema(lambda statement: source.execute(statement).fetchall(), copy)
             written = folder.backup_path("restored")
             source.execute("VACUUM INTO ?", (str(written),)).fetchall()
         written.chmod(FILE_MODE)
@@ -495,6 +487,18 @@ def restore(path: Path, copy: Path) -> Path:
     finally:
         folder.release()
     return former
+
+
+def check_store(path: Path) -> None:
+    """
+    Return if this program can use the store in the folder *path*, or if there is none.
+
+    Raises:
+        StoreRefused: it is of a newer program, or can't be read.
+    """
+    if (path / DATABASE).is_file():
+        with reading(path) as read:
+            read(lambda reading: _schema(reading.rows, path / DATABASE))
 
 
 @contextmanager
@@ -540,6 +544,22 @@ class _Reader:
 
     def rows(self, statement: str, *parameters: object) -> list[Row]:
         return self._file.execute(statement, parameters).fetchall()
+
+
+def _schema(rows: Callable[[str], Sequence[Row]], database: Path) -> int:
+    """
+    Return the number of the last migration of a database, 0 if it is new.
+
+    Raises:
+        StoreRefused: it takes a program that knows more of them than this one.
+    """
+    if not rows("SELECT 1 FROM sqlite_schema WHERE name = 'migrations'"):
+        return 0
+    found = "SELECT number, oldest, program FROM migrations ORDER BY number DESC LIMIT 1"
+    ((number, oldest, program),) = rows(found)
+    if oldest > LATEST:
+        raise StoreRefused(refusal(database, oldest, program))
+    return int(number)
 
 
 def _open(database: Path, vfs: str | None) -> apsw.Connection:

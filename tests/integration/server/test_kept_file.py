@@ -63,7 +63,7 @@ def test_a_retry_changes_only_what_is_not_as_the_file_says_and_tells_why(
             }
             del topic["eventSubscriptions"]["erp"]["consent"]
             path.write_text(json.dumps({"topics": {"orders": topic}}))
-            file = KeptFile(path, prune=False, account="testing")
+            file = KeptFile(path, prune=False)
             file.read(app.settings)
             app.threads.begin(lambda: file.follow(deployment_of(app, URL), lambda _: False))
             assert [ends.get(timeout=PATIENCE) for _ in range(3)] == ["file.refused"] * 3

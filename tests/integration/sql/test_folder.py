@@ -17,7 +17,7 @@ from pushgrid.testing.memory import START, FakeClock
 from shared.adapters.sql import migrations
 from shared.adapters.sql.folder import StoreRefused
 from shared.adapters.sql.migrations import Migration
-from shared.adapters.sql.sqlite import back_up, restore
+from shared.adapters.sql.sqlite import back_up, check_store, restore
 from shared.watched_clock import WatchedClock
 from tests.integration.sql.databases import add, names, opened
 
@@ -190,9 +190,31 @@ def test_a_schema_is_used_by_the_programs_that_it_names(
         _steps(newer, _MORE, _OTHER._replace(number=3, oldest=3))
         with opened(folder):
             pass
-    said = r"Pushgrid 9\.9 or newer.*restore a copy from '.*backups"
+    said = r"Pushgrid 9\.9 or newer.*by 'pushgrid restore', take a copy of before"
     with pytest.raises(StoreRefused, match=said), opened(folder):
         pass
+
+
+def test_the_copy_of_before_is_the_way_back(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And a copy of a newer program's store is not restored: no server could use it."""
+    with opened(folder) as database:
+        database.write(lambda writing: add(writing, "one"))
+    newer = folder.parent / "newer.db"
+    with monkeypatch.context() as upgrade:
+        _steps(upgrade, _OTHER)
+        with opened(folder):
+            back_up(folder, newer)
+    with pytest.raises(StoreRefused, match=r"Pushgrid 9\.9 or newer"):
+        check_store(folder)
+    with pytest.raises(StoreRefused, match=r"newer\.db.*Pushgrid 9\.9 or newer"):
+        restore(folder, newer)
+
+    (copy,) = (folder / "backups").iterdir()
+    restore(folder, copy)
+
+    check_store(folder)
+    with opened(folder) as database:
+        assert names(database) == {"one"}
 
 
 def test_a_step_that_fails_leaves_what_was_there(

@@ -37,7 +37,7 @@ def refused(folder: Path, document: Any, **environ: str) -> str:
     path = folder / "pushgrid.json"
     path.write_text(document if isinstance(document, str) else json.dumps(document, indent=1))
     try:
-        rehearse(read_configuration(path), read_server_settings(environ), "pushgrid")
+        rehearse(read_configuration(path), read_server_settings(environ))
     except CommandFailed as error:
         return error.message
     return ""

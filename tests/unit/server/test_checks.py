@@ -136,7 +136,8 @@ def test_all_that_is_wrong_is_found_at_once(tmp_path):
     options = ServerOptions(data=tmp_path, tls_cert=Path("missing.pem"))
     environ = {"PUSHGRID_ALLOW_HTTP": "maybe"}
     found = {
-        each.what: each for each in find_all(options, environ, sqlite="3.51.3", read_file=read)
+        each.what: each
+        for each in find_all(options, environ, sqlite="3.51.3", others={"file": read})
     }
 
     wrong = {what for what, each in found.items() if each.state == "refused"}
