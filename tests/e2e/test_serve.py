@@ -446,6 +446,43 @@ def test_a_folder_of_somebody_else_is_refused(serve, tmp_path):
     assert [each.name for each in (tmp_path / "data").iterdir()] == ["thesis.txt"]
 
 
+_DIES = """
+import os, sys
+from pathlib import Path
+from cli.serving.beside import BesideTheApp
+from server.options import ServerOptions
+from server.process import prepare, serve
+from server.sqlite_home import SqliteHome
+
+homes = []
+
+def make(*given):
+    homes.append(SqliteHome(*given))
+    return homes[0]
+
+def die(url):
+    connection = homes[0].store.database._connection
+    connection.dead = "the disk is broken"
+    connection.died(connection.dead)
+
+given = prepare(ServerOptions(data=Path(sys.argv[1]), port=0, is_unsafe_folder_allowed=True), {})
+sys.exit(serve(given, make, BesideTheApp(given.url, None, hold=False), die))
+"""
+
+
+def test_a_store_that_can_not_go_on_ends_the_server_with_1(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", _DIES, str(tmp_path / "data")],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 1, done.stderr
+    assert '"event":"server.broken","detail":"the disk is broken"' in done.stderr
+
+
 def test_the_data_of_a_newer_version_are_left_as_they_are(serve, tmp_path):
     """Also by `--check`, which says the same."""
     data = tmp_path / "data"

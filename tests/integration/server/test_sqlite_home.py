@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -20,17 +21,18 @@ from server.environment import read_server_settings
 from server.served_app import ServedApp
 from server.sqlite_home import DEAD_LETTERS_KEPT_FOR, SqliteHome
 from shared.adapters.sql.leases import MOST_FAILURES
+from shared.adapters.sql.messages import parts_of
 from shared.adapters.threads import SystemThreads
 from shared.delivery.messages.message_writer import encode_together
 from shared.delivery.policy import EndReason
 from shared.engine.ports import Queue
 from shared.engine.ports.leases import Lease
-from shared.engine.ports.settling import Ended, Settlement
+from shared.engine.ports.settling import Answer, Ended, FollowUp, Settlement
 from shared.engine.replaying.job import JobState, ReplayJob
 from shared.http import HttpAnswer, HttpRequest
 from shared.subscriptions.subscription import DeadLetterDestination
 from shared.watched_clock import WatchedClock
-from tests.builders import a_delivery, a_message
+from tests.builders import a_delivery, a_message, members
 from tests.functional.deployment import Logged
 from tests.functional.replaying.replays import CRM
 from tests.integration.sql.test_app import subscribe
@@ -202,6 +204,39 @@ def test_blobs_are_announced_if_they_have_an_address(
     assert asyncio.run(test()) == ([1] if public_url else [])
     left_out = [line["blobs"] for line in logged("notices.left_out")]
     assert left_out == ([] if public_url else [1])
+
+
+def test_a_disk_that_is_almost_full_takes_no_events_and_goes_on_delivering(tmp_path: Path) -> None:
+    async def test() -> tuple[list[int], int]:
+        async with served(tmp_path / "data", FakeClock(), LOCAL) as (app, home):
+            api = deployment_of(app, "https://events.example")
+            await asyncio.to_thread(api.put, "topics/orders", {"location": "local"})
+            await asyncio.to_thread(subscribe_to, app, "orders", "crm")
+            key = (await asyncio.to_thread(api.post, "topics/orders/listKeys"))["key1"]
+            event = members(topic="")
+            request = HttpRequest(
+                method="POST",
+                url="https://events.example/topics/orders/api/events",
+                headers={"aeg-sas-key": key},
+                body=json.dumps([event]).encode(),
+            )
+            database, statuses = home.store.database, []
+            for low_water in (0, 2**62, 0):
+                database._low_water, database._looked_at = low_water, -9e9
+                answer = await app.answer(request, "topics/orders/api/events")
+                statuses.append(answer.status)
+                if low_water:
+                    (lease,) = await home.store.leases.claim(Queue.DELIVERIES, 1)
+                    part, *_ = parts_of(lease.body)
+                    again = replace(part, due=home.store._clock.now() + timedelta(hours=1))
+                    settlement = Settlement(part=part, follow_ups=[FollowUp(again)])
+                    settling = home.settling(lease, app.app.metrics)
+                    (settled,) = await settling.settle([settlement], timedelta())
+                    assert settled.answer is Answer.SETTLED
+            waiting = await asyncio.to_thread(home.store.queues.waiting)
+            return statuses, sum(each.events for each in waiting.values())
+
+    assert asyncio.run(test()) == ([200, 503, 200], 2)
 
 
 def test_the_address_of_a_dead_letter_has_it_for_whoever_has_the_admin_key(tmp_path: Path) -> None:
