@@ -21,7 +21,8 @@ class Deliveries:
     """
     Runs *deliver* for each message that *leases* hands over, at most *most* of a queue at a time.
 
-    A message that could not be handled is given back; one whose task is cancelled stays in hand.
+    A message that could not be handled is given back, as soon as the home can; one whose task is
+    cancelled stays in hand.
     """
 
     def __init__(self, leases: Leases, deliver: Deliver, most: int) -> None:
@@ -87,8 +88,9 @@ class Deliveries:
             after = self._leases.give_back
         else:
             after = self._leases.end
-        try:
-            await after(lease)
-        except StorageUnavailable as error:
-            # It comes again: at once if the home can, or when this process has ended.
-            telemetry.error("message.unsettled", queue=lease.queue, detail=str(error))
+        while True:
+            try:
+                return await after(lease)
+            except StorageUnavailable as error:  # It stays in hand until the home can do it.
+                telemetry.error("message.unsettled", queue=lease.queue, detail=str(error))
+                await asyncio.sleep(_AGAIN_SECONDS)

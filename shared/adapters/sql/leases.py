@@ -59,6 +59,7 @@ _LEFT = "run > 0 AND run < ? AND queue = ? AND deaths < ? ORDER BY id"
 _DUE = "run = 0 AND queue = ? AND due <= ? ORDER BY due, id"
 _ALONE = "(run > 0 AND run < ? AND deaths >= ?) OR (run = 0 AND deaths >= ?) ORDER BY id"
 _MINE = "id = ? AND run = ?"
+_BORN = f"SELECT id, queue, body, due, deaths, receives FROM messages WHERE {_MINE}"
 #: What nothing keeps parked any more.
 _FREE = (
     "SELECT id FROM parked WHERE NOT EXISTS (SELECT 1 FROM documents"
@@ -85,6 +86,7 @@ class _Hand:
         self.ready: deque[Lease] = deque()  # due, and not handed over yet
         self.ahead: list[tuple[datetime, int, Lease]] = []  # a heap
         self.out: set[int] = set()  # numbers of messages that were handed over
+        self.doubtful: list[int] = []  # numbers of messages that may have been born into it
         self.reserved = 0  # for messages that are being stored or claimed
         self.next_due: datetime | None = moment(0)  # at a start something may be
         self.news = asyncio.Event()
@@ -163,6 +165,12 @@ class SqlLeases:
         if others:
             hand.note(moment(min(each.due for each in others)))
         hand.news.set()
+
+    def may_be_stored(self, queue: Queue, messages: Sequence[NewMessage], reserved: int) -> None:
+        """Look for messages of which nobody knows; room was *reserved* for the first of them."""
+        self.stored(queue, [], messages, reserved)
+        if hand := self._hands.get(queue):
+            hand.doubtful += [each.number for each in messages[:reserved]]
 
     def may_be_free(self) -> None:
         """Look for what is not parked any more; from any thread."""
@@ -279,12 +287,14 @@ class SqlLeases:
     async def _fill(self, queue: Queue, hand: _Hand) -> None:
         """Claim from the table what is due, and first what a process had that has died."""
         most = min(_BATCH, hand.room)
+        doubtful = hand.doubtful[:most]
         now = self._now()
         until = now + AHEAD
 
         def write(writing: WriteTransaction) -> tuple[list[Row], datetime | None]:
             left = self.run, queue.value, DEATHS_TOGETHER - 1
-            rows = writing.rows(_CLAIM.format(_LEFT), self.run, *left, most)
+            rows = [row for each in doubtful for row in writing.rows(_BORN, each, self.run)]
+            rows += writing.rows(_CLAIM.format(_LEFT), self.run, *left, most - len(rows))
             if len(rows) < most:
                 due = queue.value, micros(until), most - len(rows)
                 rows += writing.rows(_CLAIM.format(_DUE), self.run, *due)
@@ -302,6 +312,7 @@ class SqlLeases:
             # In the order of the commits: what is put later is noted later.
             hand.reserved -= most
             if claimed:
+                hand.doubtful = hand.doubtful[len(doubtful) :]
                 rows, hand.next_due = claimed
                 for lease in map(_lease, rows):
                     heapq.heappush(hand.ahead, (receipt_of(lease).due, next(self._order), lease))

@@ -201,6 +201,12 @@ def rewrite(writing: WriteTransaction, message: NewMessage) -> None:
         writing.run(statement, message.body, json.dumps(parts), number)
 
 
+def body_of(reading: ReadTransaction, number: int) -> bytes:
+    """Return what a message has that is there."""
+    ((body,),) = reading.rows("SELECT body FROM messages WHERE id = ?", number)
+    return bytes(body)
+
+
 def open_keys(reading: ReadTransaction, number: int) -> set[SubscriptionKey]:
     """Return the subscriptions of the parts of a message that are not settled, in lower case."""
     ((counts,),) = reading.rows("SELECT counts FROM messages WHERE id = ?", number)

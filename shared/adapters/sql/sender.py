@@ -74,8 +74,11 @@ class SqlSender:
             return faults
 
         def then(faults: Mapping[int, StorageUnavailable] | None) -> None:
+            if faults is None:  # They may be stored.
+                self._leases.may_be_stored(queue, messages, room)
+                return
             born, others = (
-                [each for each in some if faults is not None and each.number not in faults]
+                [each for each in some if each.number not in faults]
                 for some in (messages[:room], messages[room:])
             )
             self._leases.stored(queue, born, others, room)

@@ -20,6 +20,7 @@ from shared.adapters.sql.leases import SqlLeases, receipt_of
 from shared.adapters.sql.messages import (
     NewMessage,
     NewMessages,
+    body_of,
     delete_in_hand,
     first_receipt,
     insert,
@@ -205,9 +206,9 @@ class SqlSettling:
         if not writing.rows("SELECT 1 FROM messages WHERE id = ? AND run = ?", number, run):
             return Answer.SETTLED_ALREADY if self._is_unknown else Answer.NOT_OURS, True
         still_open = open_keys(writing, number)
+        if self._is_unknown and _is_stored(writing, steps, still_open, number):
+            return Answer.SETTLED_ALREADY, False
         if not steps.whole <= still_open:
-            if self._is_unknown:
-                return Answer.SETTLED_ALREADY, False
             raise ValueError("a part is settled that is not open")
         if changed := [each for each in steps.conditions if not _is_unchanged(writing, each)]:
             raise _SubscriptionsChanged(changed)
@@ -228,7 +229,7 @@ class SqlSettling:
             answer, is_over = done or (None, False)
             if is_over:
                 self._leases.has_ended(self._lease)
-            if answer is Answer.SETTLED:
+            if answer in (Answer.SETTLED, None):  # after a failure it may be stored
                 for queue in {each.queued.queue for each in steps.following}:
                     its = [each.message for each in steps.following if each.queued.queue is queue]
                     self._leases.stored(queue, [], its, 0)
@@ -240,6 +241,15 @@ def _store(writing: WriteTransaction, new: _New) -> None:
     insert(writing, new.queued.queue, new.message)
     if new.is_held:
         park(writing, new.message.number, new.queued.parts[0].key.folded)
+
+
+def _is_stored(
+    writing: WriteTransaction, steps: _Steps, still_open: Collection[SubscriptionKey], number: int
+) -> bool:
+    """Tell whether a message that is in hand is as *steps* leave it."""
+    if not steps.whole <= set(still_open):
+        return True
+    return steps.rest is not None and body_of(writing, number) == steps.rest.body
 
 
 def _is_unchanged(writing: WriteTransaction, settlement: Settlement) -> bool:

@@ -11,6 +11,7 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
+import apsw
 import pytest
 
 from pushgrid.testing.memory import START, FakeClock
@@ -139,6 +140,33 @@ def test_a_message_that_is_refused_fails_alone(folder: Path, clock: FakeClock, t
                 *(False, True, False)
             ]
             assert await claimed(store) == ["one", "two"]
+
+    run(deliver())
+
+
+def test_what_was_stored_though_nobody_knew_is_handed_over(
+    folder: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sync failed after the commit: who put it was told that it may not be stored."""
+
+    async def deliver() -> None:
+        async with running(folder, clock) as store:
+            await prime(store)
+            connection, faults = store.database._connection, [apsw.IOError("sync")] * 2
+            commit = connection.commit
+
+            def failing() -> None:
+                commit()
+                if faults:
+                    raise faults.pop()
+
+            monkeypatch.setattr(connection, "commit", failing)
+            for queue, wait in ((NEW, timedelta()), (RETRIES, HOUR)):
+                with pytest.raises(StorageUnavailable):
+                    await store.sender.put(queue, f"of {queue}", wait)
+            assert await claimed(store) == ["of deliveries"]
+            clock.advance(2 * HOUR)
+            assert await claimed(store, RETRIES) == ["of retries"]
 
     run(deliver())
 

@@ -263,6 +263,38 @@ def test_nothing_is_stored_of_a_settlement_that_fails(
     run(deliver())
 
 
+@pytest.mark.parametrize("how", ["the last part", "one of two parts", "some of a part"])
+def test_what_an_earlier_try_has_stored_is_settled_already(
+    folder: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """The sync of its commit failed, so nobody knew; it is not stored again."""
+    names = ["crm", "erp"] if how == "one of two parts" else ["crm"]
+    is_whole = how != "some of a part"
+
+    async def deliver() -> None:
+        async with in_hand(folder, clock, *names) as message:
+            crm = parts("crm")[0]
+            connection, faults = message.store.database._connection, [apsw.IOError("sync")]
+            commit = connection.commit
+
+            def failing() -> None:
+                commit()
+                if faults:
+                    raise faults.pop()
+
+            monkeypatch.setattr(connection, "commit", failing)
+            retry = again(crm, crm.deliveries[: None if is_whole else 1])
+            settlement = Settlement(part=crm, follow_ups=[retry], is_whole=is_whole)
+            (settled,) = await message.settling.settle([settlement], NO_TIME + timedelta(seconds=1))
+            assert settled.answer is Answer.SETTLED_ALREADY
+            assert message.store.leases.has(message.lease) is (how != "the last part")
+        rest = {"the last part": [], "one of two parts": [("erp", 2)]}.get(how, [("crm", 1)])
+        assert await left(folder, clock) == rest
+        assert await left(folder, clock, RETRIES) == [("crm", 2 if is_whole else 1)]
+
+    run(deliver())
+
+
 @pytest.mark.parametrize("is_ours", [True, False], ids=["settled", "another process's"])
 def test_attempts_are_stored_with_what_follows(
     folder: Path,
