@@ -63,6 +63,16 @@ def test_what_a_server_does_not_take_is_told_with_its_line(tmp_path, caplog, doc
     assert caplog.messages == []  # nothing of it happens
 
 
+def test_the_own_account_has_the_name_that_is_set_and_no_queues(tmp_path):
+    own = {"PUSHGRID_OWN_ACCOUNT": "mine"}
+    queue = {"resourceId": f"{_GROUP}/mine", "queueName": "work"}
+    worker = {"properties": {"destination": {"endpointType": "StorageQueue", "properties": queue}}}
+
+    assert refused(tmp_path, topics(crm=webhook(**dead_letters("mine"))), **own) == ""
+    assert "'mine'" in refused(tmp_path, topics(crm=webhook(**dead_letters("pushgrid"))), **own)
+    assert "a storage account on Azure" in refused(tmp_path, topics(worker=worker), **own)
+
+
 def test_what_only_an_endpoint_or_the_server_knows_is_no_fault(tmp_path):
     cloud_events = {"eventDeliverySchema": "CloudEventSchemaV1_0"}
     taken = topics(
