@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import requests
 
@@ -39,6 +39,12 @@ class Case:
     rate: float | None = None  # events per second in all; ``None``: as fast as possible
     # The most events that a subscription gets in a request; 0: no output batching.
     batching: int = 0
+
+
+class Serving(Protocol):
+    """A running deployment."""
+
+    url: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +124,7 @@ def deployment(
 
 
 def subscribed(
-    host: RunningHost, topic: str, endpoints: Sequence[str], *, batching: int = 0
+    host: Serving, topic: str, endpoints: Sequence[str], *, batching: int = 0
 ) -> tuple[str, str]:
     """Create a topic whose events all endpoints get; return where to publish, and the key."""
     arm = Arm(host.url)

@@ -1,50 +1,82 @@
-"""Measures what a delivery costs: processor time of host and storage."""
+"""Measures what a delivery costs: `pushgrid serve` beside the local host on Azurite."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from functools import partial
+from typing import Protocol
 
-from bench.load import Case, running_app, running_sink, settings
+from bench.disk import sync_ms
+from bench.load import Case, running_sink
 from bench.peers.cases import CASES as PEERS
 from bench.peers.measuring import SECONDS, load, warm_up
-from bench.peers.pushgrid import target_of
-from bench.report import Measure, PhaseResult, processor_seconds, run
-from devhost.azurite import running_azurite
+from bench.peers.pushgrid import local_host, serve
+from bench.peers.system import PublishTarget
+from bench.report import Measure, PhaseResult, run
+
+_RATES, _TIMES = "delivered : Azurite", "CPU : Azurite"
+_MEMORY = {"memory MB": 80.0}
+#: Of `pushgrid serve`, some beside the local host on Azurite.
+_WANTED: Mapping[str, Mapping[str, float]] = {
+    "single events, 1 subscription": {_RATES: 1.25, _TIMES: 0.7},
+    "single events, 10 subscriptions": {_RATES: 1.15, _TIMES: 0.8},
+    "100 a request, 1 subscription": {_RATES: 1.0, _TIMES: 0.9},
+    "paced at 30/s": {"p50 ms": 3.5, "p99 ms": 8.0},
+}
 
 
-def price(case: Case, options: Sequence[str] = (), *, is_quick: bool) -> Iterator[PhaseResult]:
-    """Measure a case on a host of its own with these *options*; times are those of a delivery."""
+class Start(Protocol):
+    """Runs servers, subscribed for a case to a sink's URL."""
+
+    def __call__(self, case: Case, sink: str, /) -> AbstractContextManager[PublishTarget]: ...
+
+
+def measure(case: Case, start: Start, *, is_quick: bool) -> dict[str, float]:
+    """Measure a case on servers of its own; times are those of a delivery, of all servers."""
     seconds = 1.0 if is_quick else SECONDS
-    with (
-        running_sink() as sink,
-        running_azurite() as azurite,
-        running_app(settings(azurite), options=options) as host,
-    ):
-        target = target_of(host, case, sink.url)
-        rate = warm_up(target, case, sink)
-        processes = {"host": host.process.pid, "Azurite": azurite.process.pid}
-        before = {name: processor_seconds(pid) for name, pid in processes.items()}
-        figures = load(target, case, sink, rate, seconds)
-        if figures.lost:
-            raise RuntimeError(f"{figures.lost} deliveries did not arrive")
-        row: dict[str, float] = {"delivered/s": figures.delivered}
-        row |= {"p50 ms": figures.p50, "p99 ms": figures.p99}
-        for name, pid in processes.items():
-            spent = processor_seconds(pid) - before[name]
-            row[f"{name} CPU ms"] = spent / figures.deliveries * 1000
-        yield PhaseResult(figures=row)
+    with running_sink() as sink, start(case, sink.url) as target:
+        synced = sync_ms()
+        figures = load(target, case, sink, warm_up(target, case, sink), seconds)
+    if figures.lost:
+        raise RuntimeError(f"{figures.lost} deliveries did not arrive")
+    return {
+        "delivered/s": figures.delivered,
+        "p50 ms": figures.p50,
+        "p99 ms": figures.p99,
+        "CPU ms": figures.cpu,
+        "memory MB": figures.memory,
+        "disk sync ms": synced,
+    }
+
+
+def price(
+    case: Case, wanted: Mapping[str, float] | None = None, *, is_quick: bool
+) -> Iterator[PhaseResult]:
+    """Measure a case on both, one after the other."""
+    beside = measure(case, local_host, is_quick=is_quick)
+    yield PhaseResult(phase="local host, Azurite", figures=beside)
+    found = measure(case, serve, is_quick=is_quick)
+    found[_RATES] = found["delivered/s"] / beside["delivered/s"]
+    found[_TIMES] = found["CPU ms"] / beside["CPU ms"]
+    yield PhaseResult(phase="serve, SQLite", figures=found, wanted=_MEMORY | dict(wanted or {}))
+
+
+def _price_of_workers(case: Case, *, is_quick: bool) -> Iterator[PhaseResult]:
+    start = partial(local_host, options=("--workers", "2"))
+    yield PhaseResult(phase="local host, Azurite", figures=measure(case, start, is_quick=is_quick))
 
 
 CASES: dict[str, Measure] = {
-    each.name: partial(price, each.case)
+    each.name: partial(price, each.case, _WANTED.get(each.name))
     for each in PEERS
     if {"delivered", "p50"} & set(each.figures)
 }
 CASES |= {
-    f"{name}, 2 workers": partial(CASES[name], ("--workers", "2"))
-    for name in ("single events, 1 subscription", "single events, 10 subscriptions")
+    f"{each.name}, 2 workers": partial(_price_of_workers, each.case)
+    for each in PEERS
+    if each.name in ("single events, 1 subscription", "single events, 10 subscriptions")
 }
 
 

@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from bench.load import progress
 from devhost.errors import HostError
 
 _FAULTS = (HostError, RuntimeError, OSError, requests.RequestException, subprocess.SubprocessError)
-_AT_LEAST = ("delivered/s", "answered", "under way")
+_AT_LEAST = ("delivered/s", "delivered : Azurite", "answered", "under way")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +73,11 @@ class OthersTime:
 
 def ticks_of(root: int) -> int:
     """Return the ticks that a process and all its descendants used, with those that have ended."""
+    return sum(_family(root).values())
+
+
+def _family(root: int) -> dict[int, int]:
+    """Return a process and all its descendants, each with the ticks that it used."""
     children: dict[int, list[int]] = {}
     ticks: dict[int, int] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
@@ -84,12 +90,21 @@ def ticks_of(root: int) -> int:
     family = [root]
     for each in family:
         family += children.get(each, [])
-    return sum(ticks.get(each, 0) for each in family)
+    return {each: ticks.get(each, 0) for each in family}
 
 
-def processor_seconds(root: int) -> float:
-    """Return the processor time of a process and all its descendants so far."""
-    return ticks_of(root) / os.sysconf("SC_CLK_TCK")
+def processor_seconds(*roots: int) -> float:
+    """Return the processor time of processes and all their descendants so far."""
+    return sum(map(ticks_of, roots)) / os.sysconf("SC_CLK_TCK")
+
+
+def memory(*roots: int) -> float:
+    """Return the resident memory of processes and all their descendants, in MB."""
+    pages = 0
+    for pid in (pid for root in roots for pid in _family(root)):
+        with suppress(OSError):  # it has just ended
+            pages += int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 def run(

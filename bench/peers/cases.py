@@ -11,6 +11,8 @@ FIGURES = {
     "p50": "p50 ms",
     "p99": "p99 ms",
     "ack": "p50 of the answer, ms",
+    "cpu": "processor ms a delivery, all servers",
+    "memory": "memory, MB",
 }
 
 
@@ -20,7 +22,7 @@ class MeasuredCase:
 
     name: str
     case: Case
-    figures: tuple[str, ...] = ("delivered",)
+    figures: tuple[str, ...] = ("delivered", "cpu", "memory")
     standard: str = ""  # the case with which BullMQ's rate is compared
     is_ours: bool = False  # no job queue has the like
 
@@ -40,6 +42,6 @@ CASES = (
         standard="single events, 1 subscription",
         is_ours=True,
     ),
-    MeasuredCase(name="paced at 30/s", case=Case(0, 1, 4, 1, 30), figures=("p50", "p99")),
+    MeasuredCase(name="paced at 30/s", case=Case(0, 1, 4, 1, 30), figures=("p50", "p99", "cpu")),
     MeasuredCase(name="lone publisher", case=Case(0, 1, 1, 1, 5), figures=("ack",)),
 )

@@ -12,13 +12,13 @@ from bench.peers.bullmq import BULLMQ
 from bench.peers.cases import CASES, MeasuredCase
 from bench.peers.celery import CELERY
 from bench.peers.measuring import Figures, measure
-from bench.peers.pushgrid import PUSHGRID
+from bench.peers.pushgrid import ON_AZURITE, PUSHGRID
 from bench.peers.system import System, SystemFailedError
 from bench.peers.table import Results, table
 from bench.report import no_case
 from devhost.errors import HostError
 
-SYSTEMS = (PUSHGRID, BULLMQ, CELERY)
+SYSTEMS = (PUSHGRID, ON_AZURITE, BULLMQ, CELERY)
 _FAULTS = (SystemFailedError, HostError, RuntimeError, OSError, subprocess.SubprocessError)
 
 
@@ -27,7 +27,7 @@ def compare(systems: Sequence[System], cases: Sequence[MeasuredCase], repetition
     results: Results = {each.name: {} for each in cases}
     for repetition in range(1, repetitions + 1):
         for measured, system in product(cases, systems):
-            if measured.is_ours and system is not PUSHGRID:
+            if measured.is_ours and system not in (PUSHGRID, ON_AZURITE):
                 continue
             name = measured.name
             progress(f"{repetition} of {repetitions}: {name}: {system.name}")

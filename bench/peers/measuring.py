@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from bench.load import Case, Sink, publish, running_sink
 from bench.peers.system import PublishTarget, System
+from bench.report import memory, processor_seconds
 
 SECONDS = 5.0  # of publishing, if a system keeps up
 _AT_MOST = 1.6  # times these seconds all is delivered in, as far as the warm-up tells
@@ -29,6 +30,8 @@ class Figures:
     ack: float  # a publish request's median
     lost: int  # events that did not arrive
     repeated: int  # events that arrived again
+    cpu: float  # processor time of all servers for a delivery, ms
+    memory: float  # of all servers after the load, MB
 
 
 def measure(system: System, case: Case) -> Figures:
@@ -62,9 +65,11 @@ def _fill(events: float, case: Case) -> int:
 def play(target: PublishTarget, case: Case, sink: Sink, *, seconds: float | None = None) -> Figures:
     """Publish a case and wait for its deliveries."""
     sink.stats(reset=True)
+    before = processor_seconds(*target.processes)
     published = publish(target.url, target.key, case, seconds=seconds)
     expected = published.events * case.subscriptions
     stats = sink.wait_for("distinct", expected, _PATIENCE)
+    spent = processor_seconds(*target.processes) - before
     return Figures(
         delivered=stats["distinct"] / (stats["last"] - published.began),
         deliveries=stats["distinct"],
@@ -73,4 +78,6 @@ def play(target: PublishTarget, case: Case, sink: Sink, *, seconds: float | None
         ack=statistics.median(published.acks) * 1000,
         lost=expected - stats["distinct"],
         repeated=stats["count"] - stats["distinct"],
+        cpu=spent / max(1, stats["distinct"]) * 1000,
+        memory=memory(*target.processes),
     )

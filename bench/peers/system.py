@@ -35,10 +35,11 @@ class SystemFailedError(Exception):
 
 
 class PublishTarget(NamedTuple):
-    """Where to publish, and the topic's key."""
+    """Where to publish, the topic's key, and the processes that serve."""
 
     url: str
     key: str = ""
+    processes: Sequence[int] = ()
 
 
 class Need(NamedTuple):
@@ -92,9 +93,11 @@ def running(
     port: int | None = None,
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
-) -> Iterator[None]:
+) -> Iterator[int]:
     """
-    Run a program in a process group of its own until the block ends; it listens on *port*.
+    Run a program in a process group of its own until the block ends; yield its process.
+
+    It listens on *port*.
 
     Raises:
         SystemFailedError: it ended, or does not listen.
@@ -115,7 +118,7 @@ def running(
                 lines = output.read().decode(errors="replace").split("\n")
                 last = next(filter(None, reversed(lines)), "it printed nothing")
                 raise SystemFailedError(f"{Path(command[0]).name} does not start: {last}")
-            yield
+            yield process.pid
         finally:
             with suppress(ProcessLookupError):  # it has ended, and so have its children
                 os.killpg(process.pid, signal.SIGKILL)

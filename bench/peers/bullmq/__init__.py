@@ -42,12 +42,13 @@ def _start(case: Case, sink: str) -> Iterator[PublishTarget]:
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         server = [program("redis-server") or "", "--bind", "127.0.0.1", "--port", str(redis)]
-        stack.enter_context(running([*server, "--dir", folder, *_DURABLE], port=redis))
+        store = stack.enter_context(running([*server, "--dir", folder, *_DURABLE], port=redis))
         front = [node, "front.js", str(redis), str(port), str(case.subscriptions)]
-        stack.enter_context(running(front, cwd=_FOLDER, port=port))
+        accepts = stack.enter_context(running(front, cwd=_FOLDER, port=port))
         worker = [node, "worker.js", str(redis), str(IN_FLIGHT), sink]
-        stack.enter_context(running(worker, cwd=_FOLDER))
-        yield PublishTarget(f"http://127.0.0.1:{port}/events")
+        delivers = stack.enter_context(running(worker, cwd=_FOLDER))
+        url = f"http://127.0.0.1:{port}/events"
+        yield PublishTarget(url, processes=(store, accepts, delivers))
 
 
 BULLMQ = System(

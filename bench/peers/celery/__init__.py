@@ -42,13 +42,15 @@ def _versions() -> dict[str, str]:
 def _start(case: Case, sink: str) -> Iterator[PublishTarget]:
     port = free_port()
     with ExitStack() as stack:
-        broker = stack.enter_context(_running_rabbitmq())
+        broker, stores = stack.enter_context(_running_rabbitmq())
         env = {"BROKER": broker, "SINK": sink, "SUBSCRIPTIONS": str(case.subscriptions)}
         gunicorn = [str(_INSTALLED.with_name("gunicorn")), "--bind", f"127.0.0.1:{port}"]
-        stack.enter_context(running([*gunicorn, *_FRONT], env=env, cwd=_FOLDER, port=port))
+        front = [*gunicorn, *_FRONT]
+        accepts = stack.enter_context(running(front, env=env, cwd=_FOLDER, port=port))
         worker = [str(_INSTALLED), "-A", "tasks", "worker", *_WORKER, *_ALONE]
-        stack.enter_context(running(worker, env=env, cwd=_FOLDER))
-        yield PublishTarget(f"http://127.0.0.1:{port}/events")
+        delivers = stack.enter_context(running(worker, env=env, cwd=_FOLDER))
+        url = f"http://127.0.0.1:{port}/events"
+        yield PublishTarget(url, processes=(stores, accepts, delivers))
 
 
 @contextmanager
@@ -64,8 +66,8 @@ def _running_name_server() -> Iterator[tuple[str, dict[str, str]]]:
 
 
 @contextmanager
-def _running_rabbitmq() -> Iterator[str]:
-    """Run a RabbitMQ on free ports of 127.0.0.1; yield its URL."""
+def _running_rabbitmq() -> Iterator[tuple[str, int]]:
+    """Run a RabbitMQ on free ports of 127.0.0.1; yield its URL and its process."""
     port, distribution = free_port(), free_port()
     with _running_name_server() as (folder, beside):
         env = beside | {
@@ -81,8 +83,8 @@ def _running_rabbitmq() -> Iterator[str]:
             "RABBITMQ_NODE_PORT": str(port),
             "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "-kernel inet_dist_use_interface {127,0,0,1}",
         }
-        with running([program("rabbitmq-server") or ""], env=env, port=port):
-            yield f"pyamqp://guest:guest@127.0.0.1:{port}//"
+        with running([program("rabbitmq-server") or ""], env=env, port=port) as process:
+            yield f"pyamqp://guest:guest@127.0.0.1:{port}//", process
 
 
 CELERY = System(

@@ -1,4 +1,4 @@
-"""What a delivery costs on a running host."""
+"""What a delivery costs on running servers."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ from bench.load import Case
 from bench.price import price
 
 
-def test_a_delivery_has_its_price() -> None:
-    (row,) = price(Case(0, 10, 4, 2, batching=5), is_quick=True)
+def test_a_delivery_has_its_price_on_both() -> None:
+    beside, served = price(Case(0, 10, 4, 2, batching=5), is_quick=True)
 
-    assert set(row.figures) == {
+    assert set(beside.figures) == {
         "delivered/s",
         "p50 ms",
         "p99 ms",
-        "host CPU ms",
-        "Azurite CPU ms",
+        "CPU ms",
+        "memory MB",
+        "disk sync ms",
     }
-    assert min(row.figures.values()) > 0
+    assert set(served.figures) - set(beside.figures) == {"delivered : Azurite", "CPU : Azurite"}
+    assert min((*beside.figures.values(), *served.figures.values())) > 0
