@@ -438,6 +438,7 @@ class App:
             tasks=self._tasks,
             logging=self._settings.attempt_log,
             clock=self._clock,
+            logs_successes=not self.store.traits.keeps_attempts,
         )
 
     @once

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from shared.clip import clip
+from shared.clip import LONGEST, clip
 from shared.delivery.outcome import DeliveryOutcome
 from shared.delivery.policy import EndReason, EndState
 
@@ -51,10 +51,14 @@ class AttemptRecord:
     @property
     def clipped(self) -> AttemptRecord:
         """The record as it is stored: a hundred stay far below the 4 MiB of a transaction."""
+        detail = self.outcome.detail if self.outcome else ""
+        texts = self.event_id or "", detail, self.why
+        if max(map(len, texts)) <= LONGEST and len(self.event or "") <= MOST_EVENT:
+            return self
         return replace(
             self,
             event_id=self.event_id and clip(self.event_id),
-            outcome=self.outcome and replace(self.outcome, detail=clip(self.outcome.detail)),
+            outcome=self.outcome and replace(self.outcome, detail=clip(detail)),
             why=clip(self.why),
             event=self.event and clip(self.event, MOST_EVENT),
         )

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import lru_cache
 from typing import NamedTuple
 
 from shared.delivery.outcome import DeliveryOutcome, Outcome
@@ -13,6 +14,7 @@ from shared.events.trace_context import TraceContext, trace_of_event
 from shared.subscriptions.subscription import SubscriptionKey
 
 _REPLAY_PREFIX = "replay-"
+_SYSTEM_IDS_KEPT = 4096
 _SYSTEM_IDS = uuid.UUID("6f1c0d0e-6a53-4a3e-9a55-6c3a4b5f7d21")
 
 
@@ -94,8 +96,12 @@ class Delivery:
     def system_id(self, key: SubscriptionKey) -> str:
         """Return the id of this delivery to a subscription, equal at every attempt."""
         topic, subscription = key.folded
-        name = f"{self.origin.publish_id}/{self.position}/{topic}/{subscription}"
-        return str(uuid.uuid5(_SYSTEM_IDS, name))
+        return _system_id(f"{self.origin.publish_id}/{self.position}/{topic}/{subscription}")
+
+
+@lru_cache(_SYSTEM_IDS_KEPT)  # a push and its record ask for the same
+def _system_id(name: str) -> str:
+    return str(uuid.uuid5(_SYSTEM_IDS, name))
 
 
 Batch = Sequence[Delivery]  # the events of one request, at least one

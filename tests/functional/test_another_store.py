@@ -30,6 +30,7 @@ ANOTHER = StoreTraits(
     hiding=None,
     has_poison_queues=False,
     has_other_queues=False,
+    keeps_attempts=True,
 )
 QUEUES = {Queue.DELIVERIES, Queue.RETRIES, Queue.DEADLETTERS}
 

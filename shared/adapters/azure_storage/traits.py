@@ -13,4 +13,5 @@ AZURE_STORAGE = StoreTraits(
     hiding=Hiding(waits=timedelta(minutes=10), holds=timedelta(minutes=1)),
     has_poison_queues=True,
     has_other_queues=True,
+    keeps_attempts=False,
 )

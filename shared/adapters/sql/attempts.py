@@ -145,8 +145,11 @@ def row_of(record: AttemptRecord) -> Row:
         None if record.event_id is None else plain(record.event_id),
         micros(record.at),
         None if record.replay_of is None else plain(record.replay_of),
-        json.dumps(_document(record), separators=(",", ":")),
+        _compact(_document(record)),
     )
+
+
+_compact = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def _names(topic: str, subscription: str) -> tuple[str, str]:

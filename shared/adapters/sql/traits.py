@@ -11,4 +11,5 @@ SQL = StoreTraits(
     hiding=None,
     has_poison_queues=False,
     has_other_queues=False,
+    keeps_attempts=True,
 )

@@ -34,6 +34,7 @@ class AttemptHistory:
     tasks: Tasks
     logging: AttemptLogging
     clock: Clock
+    logs_successes: bool = True
     _quiet_until: float = float("-inf")  # in seconds of the loop's clock
     _waiting: list[AttemptRecord] = field(default_factory=list)
     _being_written: int = 0

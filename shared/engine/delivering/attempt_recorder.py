@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from http.client import responses
+from typing import Any
 
 from shared import telemetry
 from shared.clock import Clock, format_us_datetime, timestamp
@@ -76,10 +77,10 @@ class AttemptRecorder:
         outcome, first = attempted.outcome, decisions[0]
         for delivery, decision in zip(tried, decisions, strict=True):
             self._add(part, delivery, attempted.began_at, outcome, decision)
-        if isinstance(first, Delivered):
-            _log_succeeded(part.key, tried, outcome)
-        else:
+        if not isinstance(first, Delivered):
             log_failed(part, tried, outcome, first, self.clock.now())
+        elif self.history.logs_successes:
+            _log_succeeded(part.key, tried, outcome)
 
     def ended(self, part: Part, delivery: Delivery, end: End) -> None:
         """Record an end without another attempt."""
@@ -118,11 +119,8 @@ class AttemptRecorder:
         self.metrics.count(Metric.DELIVERY_SUCCESS, *key, by=len(batch))
         if self.history.keeps(None):  # and so the attempts that failed
             now, why = self.clock.now(), f"a late success, after {seconds:.0f} s"
-            rows = (self._row(key, each, now) for each in batch)
-            self.history.add(
-                replace(each, number=each.number + 1, state=EndState.DELIVERED, why=why)
-                for each in rows
-            )
+            rows = (self._row(key, each, now, state=EndState.DELIVERED, why=why) for each in batch)
+            self.history.add(replace(each, number=each.number + 1) for each in rows)
 
     def _add(
         self,
@@ -137,10 +135,11 @@ class AttemptRecorder:
         if not self.history.keeps(state):
             return
         now, is_dead = self.clock.now(), state is EndState.DEAD_LETTERED
-        row = self._row(part.key, delivery, at)
-        row = replace(
-            row,
-            outcome=outcome and _once(outcome, row.system_id),
+        row = self._row(
+            part.key,
+            delivery,
+            at,
+            outcome=outcome and _once(outcome, delivery.system_id(part.key)),
             next_at=decision.due if isinstance(decision, RetryAt) else None,
             state=state,
             reason=decision.reason if isinstance(decision, End) else None,
@@ -149,7 +148,14 @@ class AttemptRecorder:
         )
         part.rows.append(row)
 
-    def _row(self, key: SubscriptionKey, delivery: Delivery, at: datetime) -> AttemptRecord:
+    def _row(
+        self,
+        key: SubscriptionKey,
+        delivery: Delivery,
+        at: datetime,
+        outcome: DeliveryOutcome | None = None,
+        **decided: Any,
+    ) -> AttemptRecord:
         names = event_names(delivery.text)
         return AttemptRecord(
             topic=key.topic,
@@ -164,7 +170,8 @@ class AttemptRecorder:
             published_at=delivery.origin.published_at,
             number=delivery.attempts,
             at=at,
-            outcome=None,
+            outcome=outcome,
+            **decided,
         )
 
 
