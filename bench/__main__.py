@@ -11,6 +11,7 @@ from testbed.ending import end_on_signals
 
 MEASUREMENTS = (
     "price",
+    "home",
     "slow",
     "isolation",
     "filters",

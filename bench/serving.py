@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from bench.report import processor_seconds
 from testbed.arm import ADMIN_KEY
@@ -49,6 +51,11 @@ class RunningServer:
     @property
     def wal_bytes(self) -> int:
         return (self.data / "pushgrid.db-wal").stat().st_size
+
+    def logged(self, event: str) -> list[dict[str, Any]]:
+        """Return its log lines of one kind."""
+        lines = self.log.read_text().splitlines()
+        return [json.loads(each) for each in lines if f'"event":"{event}"' in each]
 
     def kill(self) -> None:
         """End it as a crash would."""

@@ -26,7 +26,7 @@ _SENT = re.compile(rb'"sentAt": ?([0-9.]+)')
 _CODE = re.compile(rb'"validationCode": ?"([^"]+)"')
 _ID = re.compile(rb'"id": ?"([^"]+)"')
 _AGAIN = re.compile(rb"\r\naeg-delivery-count: *[1-9]", re.IGNORECASE)
-_PERCENTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "slowest": 1.0}
+_PERCENTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999, "slowest": 1.0}
 _Key = tuple[bytes, bytes]  # path and id
 
 

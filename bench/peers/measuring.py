@@ -27,6 +27,7 @@ class Figures:
     deliveries: int
     p50: float  # from publish to receipt
     p99: float  # from publish to receipt
+    p999: float  # from publish to receipt
     ack: float  # a publish request's median
     lost: int  # events that did not arrive
     repeated: int  # events that arrived again
@@ -75,6 +76,7 @@ def play(target: PublishTarget, case: Case, sink: Sink, *, seconds: float | None
         deliveries=stats["distinct"],
         p50=(stats["p50"] or 0) * 1000,
         p99=(stats["p99"] or 0) * 1000,
+        p999=(stats["p999"] or 0) * 1000,
         ack=statistics.median(published.acks) * 1000,
         lost=expected - stats["distinct"],
         repeated=stats["count"] - stats["distinct"],

@@ -95,14 +95,15 @@ CREATE TABLE blobs (
 ) {table};
 CREATE INDEX blobs_written ON blobs (written);
 
--- hour: of publishing. ends: 1 for an end that follows the last attempt.
+-- hour: of publishing. ends: 1 for an end that follows the last attempt. Records are appended: as a
+-- part of the key's own tree each would take a page.
 CREATE TABLE attempts (
   topic {text} NOT NULL, subscription {text} NOT NULL, hour {number} NOT NULL,
   system_id {text} NOT NULL, number {number} NOT NULL, ends {number} NOT NULL, event_id {text},
   made {number} NOT NULL, replay_of {text}, record {text} NOT NULL,
   PRIMARY KEY (topic, subscription, hour, system_id, number, ends)
-) {small};
-CREATE INDEX attempts_event ON attempts (event_id, topic, subscription)
+) {table};
+CREATE INDEX attempts_event ON attempts (event_id, topic, subscription, hour)
   WHERE event_id IS NOT NULL;
 CREATE INDEX attempts_hour ON attempts (hour);
 -- bytes: at least what the records of an hour take.

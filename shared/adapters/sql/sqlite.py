@@ -81,7 +81,7 @@ class SqliteConnection:
         self.fault = ""  # why the last transaction failed, if it did
         self.died: Callable[[str], object] = _ignore
         self.told: Callable[[datetime, float], object] = lambda _, __: None
-        self.commits, self.commit_seconds = 0, 0.0
+        self.commits, self.commit_seconds, self.checkpoints = 0, 0.0, 0
         with _refused(folder), ExitStack() as undone:
             self._file = _open(folder.database, vfs)
             undone.callback(self._file.close)
@@ -194,8 +194,11 @@ class SqliteConnection:
         return self._file.total_changes()
 
     def rows(self, statement: str, *parameters: object) -> list[Row]:
+        return self._done(lambda: self._file.execute(statement, parameters).fetchall())
+
+    def _done(self, execute: Callable[[], list[Row]]) -> list[Row]:
         try:
-            return self._file.execute(statement, parameters).fetchall()
+            return execute()
         except apsw.TooBigError as error:
             raise Unstorable from error
         except _REFUSALS as error:
@@ -211,8 +214,7 @@ class SqliteConnection:
         return self._file.changes()
 
     def run_all(self, statement: str, parameters: Iterable[Row]) -> None:
-        for each in parameters:
-            self.rows(statement, *each)
+        self._done(lambda: self._file.executemany(statement, parameters).fetchall())
 
     def begin(self) -> None:
         if self.dead:
@@ -254,6 +256,7 @@ class SqliteConnection:
         kind = "PASSIVE" if self._pages < _LONGEST_WAL else "TRUNCATE"
         try:
             _, pages, written = self.rows(f"PRAGMA wal_checkpoint({kind})")[0]
+            self.checkpoints += 1
             if pages == written:
                 self._pages = 0
             if self._value("PRAGMA freelist_count") > 2 * _SPARE_PAGES:
@@ -400,6 +403,11 @@ class SqliteDatabase:
     def free_bytes(self) -> int:
         """What the disk of the folder has left."""
         return self._folder.free_bytes
+
+    @property
+    def checkpoints(self) -> int:
+        """How often the WAL was written into the database since the start."""
+        return self._connection.checkpoints
 
     @property
     def commit_time(self) -> tuple[int, float]:

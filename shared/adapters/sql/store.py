@@ -116,6 +116,12 @@ class SqlStore:
                 seconds,
                 only_rises=True,
             ),
+            StoreMeasure(
+                "checkpoints_total",
+                "Writes of the log into the database.",
+                self.database.checkpoints,
+                only_rises=True,
+            ),
             StoreMeasure("bytes", "Size of the database.", size),
             StoreMeasure("unused_bytes", "Of these, what nothing needs.", free),
             StoreMeasure("wal_bytes", "Size of the write-ahead log.", wal),

@@ -22,6 +22,7 @@ RUN = Figures(
     deliveries=1,
     p50=1.0,
     p99=1.0,
+    p999=1.0,
     ack=1.0,
     lost=0,
     repeated=0,
