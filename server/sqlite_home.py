@@ -96,8 +96,7 @@ class SqliteHome:
         self.store = await asyncio.to_thread(self._make, died=died, give_up=give_up)
 
     def has_waiting(self, key: SubscriptionKey) -> bool:
-        queues = self.store.queues
-        return key.folded in queues.waiting() or key.folded in queues.waiting(given_up=True)
+        return any(key.folded in found for found in self.store.queues.unfinished())
 
     async def broken(self) -> str:
         await self._died.wait()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ from shared.clip import clip
 from shared.events.topic import InputSchema
 
 MAX_IDS = 20  # of one line of the log
+_SHORT, _KEPT = 4096, 128  # characters of an event whose names are kept, and how many are
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,11 +36,16 @@ class Event:
 
 
 class EventNames(NamedTuple):
-    """What an event is called, each clipped; ``None``: it has none, or its text is gone."""
+    """
+    What an event is called, each clipped; ``None``: it has none, or its text is gone.
+
+    Its version of data is whole, and empty if it has none.
+    """
 
     id: str | None = None
     type: str | None = None
     subject: str | None = None
+    data_version: str | None = None
 
     @property
     def about(self) -> str:
@@ -48,6 +55,15 @@ class EventNames(NamedTuple):
 
 def event_names(text: str | None) -> EventNames:
     """Return the names in an event's JSON, in either schema; none if it is gone or damaged."""
+    return _names_of_short(text) if text and len(text) <= _SHORT else _names(text)
+
+
+@lru_cache(_KEPT)  # its deliveries to several subscriptions mostly end together
+def _names_of_short(text: str) -> EventNames:
+    return _names(text)
+
+
+def _names(text: str | None) -> EventNames:
     try:
         found = json.loads(text or "")
     except ValueError:
@@ -55,7 +71,8 @@ def event_names(text: str | None) -> EventNames:
     if not isinstance(found, Mapping):
         return EventNames()
     members = (found.get("id"), found.get("eventType", found.get("type")), found.get("subject"))
-    return EventNames(*(None if each is None else clip(str(each)) for each in members))
+    known, kind, subject = (None if each is None else clip(str(each)) for each in members)
+    return EventNames(known, kind, subject, str(found.get("dataVersion", "")))
 
 
 def event_id(text: str | None) -> str | None:

@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
 from shared.adapters.sql.database import (
@@ -26,12 +27,14 @@ from shared.engine.ports import ALL_ATTEMPTS, AttemptChoice
 
 MOST_BYTES = 2 * 1024**3  # of all records: about two million, with their events
 _DAY = timedelta(days=1)
+_HOUR = micros(moment(0) + timedelta(hours=1))
+_ANY = "surrogatepass"  # an event's text may have lone surrogates
 _WRITE = (
     "INSERT INTO attempts (topic, subscription, hour, system_id, number, ends, event_id, made,"
-    " replay_of, record) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    " replay_of, record, event) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
     " ON CONFLICT (topic, subscription, hour, system_id, number, ends) DO UPDATE SET"
     " event_id = excluded.event_id, made = excluded.made, replay_of = excluded.replay_of,"
-    " record = excluded.record"
+    " record = excluded.record, event = excluded.event"
 )
 _ADD_BYTES = (
     "INSERT INTO attempt_hours (hour, bytes) VALUES (?, ?)"
@@ -89,12 +92,12 @@ class SqlAttempts:
                 return
             day = moment(last).replace(hour=0)
             found = self._rows(
-                f"SELECT record FROM attempts WHERE {wanted} AND hour >= ? AND hour < ?"
+                f"SELECT record, event FROM attempts WHERE {wanted} AND hour >= ? AND hour < ?"
                 " ORDER BY hour, system_id, number, ends",
                 *(*values, micros(day), micros(day + _DAY)),
             )
             if found:
-                yield [_record(text) for (text,) in found]
+                yield [_record(*each) for each in found]
             until = micros(day)
 
     def _rows(self, statement: str, *values: object) -> list[Row]:
@@ -116,7 +119,7 @@ def write_attempts(writing: WriteTransaction, rows: Sequence[Row]) -> None:
     writing.run_all(_WRITE, rows)
     sizes: Counter[int] = Counter()
     for row in rows:
-        sizes[row[2]] += sum(len(each) for each in row if isinstance(each, str))
+        sizes[row[2]] += sum(len(each) for each in row if isinstance(each, (str, bytes)))
     writing.run_all(_ADD_BYTES, sizes.items())
 
 
@@ -146,43 +149,45 @@ def row_of(record: AttemptRecord) -> Row:
         micros(record.at),
         None if record.replay_of is None else plain(record.replay_of),
         _compact(_document(record)),
+        None if record.event is None else record.event.encode("utf-8", _ANY),
     )
 
 
 _compact = json.JSONEncoder(separators=(",", ":")).encode
 
 
+@lru_cache
 def _names(topic: str, subscription: str) -> tuple[str, str]:
     return plain(topic.lower()), plain(subscription.lower())
 
 
 def _hour(at: datetime) -> int:
-    return micros(at.astimezone(UTC).replace(minute=0, second=0, microsecond=0))
+    return micros(at) // _HOUR * _HOUR
 
 
+_NONE = (None, "")
 _TIMES = ("published_at", "at", "next_at", "blob_due_at")
 _OTHERS = (
     *("topic", "subscription", "system_id", "event_id", "number", "state", "reason", "why"),
-    *("trace_id", "replay_of", "event_type", "subject", "event"),
+    *("trace_id", "replay_of", "event_type", "subject"),
 )
 
 
 def _document(record: AttemptRecord) -> dict[str, Any]:
     """Write what is known of an attempt."""
-    written = {name: getattr(record, name) for name in _OTHERS}
-    for name in _TIMES:
-        at = getattr(record, name)
-        written[name] = None if at is None else micros(at)
+    written = {name: value for name in _OTHERS if (value := getattr(record, name)) not in _NONE}
+    written |= {name: micros(at) for name in _TIMES if (at := getattr(record, name))}
     if outcome := record.outcome:
         written["outcome"] = [outcome.outcome, outcome.status, outcome.seconds, outcome.detail]
         if answer := outcome.answer:
             headers = dict(answer.headers)
             written["answer"] = [answer.of, headers, answer.body, answer.is_truncated]
-    return {name: value for name, value in written.items() if value not in (None, "")}
+    return written
 
 
-def _record(text: str) -> AttemptRecord:
+def _record(text: str, event: bytes | None) -> AttemptRecord:
     known: dict[str, Any] = {"event_id": None, "outcome": None} | json.loads(text)
+    known["event"] = None if event is None else event.decode("utf-8", _ANY)
     for name in _TIMES:
         if name in known:
             known[name] = moment(known[name])

@@ -100,7 +100,7 @@ CREATE INDEX blobs_written ON blobs (written);
 CREATE TABLE attempts (
   topic {text} NOT NULL, subscription {text} NOT NULL, hour {number} NOT NULL,
   system_id {text} NOT NULL, number {number} NOT NULL, ends {number} NOT NULL, event_id {text},
-  made {number} NOT NULL, replay_of {text}, record {text} NOT NULL,
+  made {number} NOT NULL, replay_of {text}, record {text} NOT NULL, event {bytes},
   PRIMARY KEY (topic, subscription, hour, system_id, number, ends)
 ) {table};
 CREATE INDEX attempts_event ON attempts (event_id, topic, subscription, hour)

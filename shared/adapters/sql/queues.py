@@ -90,18 +90,21 @@ class SqlQueues:
 
         *given_up*: what waits for its dead-letter blob instead.
         """
+        return self.unfinished()[given_up]
+
+    def unfinished(self) -> tuple[dict[SubscriptionKey, Waiting], dict[SubscriptionKey, Waiting]]:
+        """Return what waits, and what waits for its dead-letter blob."""
         rows = self._database.read(
             lambda reading: reading.rows(
-                "SELECT topic, subscription, SUM(deliveries), MIN(oldest) FROM ("
-                "SELECT topic, subscription, deliveries, oldest FROM parts WHERE given_up = ?"
-                " UNION ALL SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3"
-                " FROM messages, json_each(counts)"
-                " WHERE run > 0 AND counts IS NOT NULL AND value ->> 4 = ?"
-                ") AS found GROUP BY topic, subscription",
-                *(int(given_up), int(given_up)),
+                "SELECT given_up, topic, subscription, SUM(deliveries), MIN(oldest) FROM ("
+                "SELECT given_up, topic, subscription, deliveries, oldest FROM parts"
+                " UNION ALL SELECT value ->> 4, value ->> 0, value ->> 1, value ->> 2, value ->> 3"
+                " FROM messages, json_each(counts) WHERE run > 0 AND counts IS NOT NULL"
+                ") AS found GROUP BY given_up, topic, subscription"
             )
         )
-        return {
-            SubscriptionKey(text_of_plain(topic), text_of_plain(name)): Waiting(*counted)
-            for topic, name, *counted in rows
-        }
+        found: tuple[dict[SubscriptionKey, Waiting], ...] = ({}, {})
+        for given_up, topic, name, *counted in rows:
+            key = SubscriptionKey(text_of_plain(topic), text_of_plain(name))
+            found[given_up][key] = Waiting(*counted)
+        return found[0], found[1]

@@ -98,7 +98,7 @@ class SqlStore:
             self.leases.may_be_free()
 
     def unfinished(self) -> dict[SubscriptionKey, Unfinished]:
-        waiting, given_up = self.queues.waiting(), self.queues.waiting(given_up=True)
+        waiting, given_up = self.queues.unfinished()
         none = Waiting(0, 0)
         return {
             key: Unfinished(waiting.get(key, none).events, given_up.get(key, none).events)

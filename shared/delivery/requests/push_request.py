@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from datetime import datetime
@@ -11,6 +10,7 @@ from urllib.parse import quote
 
 from shared.delivery.delivery import Batch, Delivery, common_trace, replay_job
 from shared.delivery.policy import DeliveryTerms
+from shared.events.event import event_names
 from shared.events.iso_8601 import as_rfc_3339
 from shared.events.literals import Number, dumps, dumps_unicode, loads
 from shared.events.paths import MISSING, PathLookup, fold_case
@@ -150,8 +150,10 @@ def _message_id(batch: Batch, subscription: EventSubscription) -> str:
 
 def _data_version(texts: Sequence[str]) -> dict[str, str]:
     """Return the header with the data version, if all events have the same."""
-    versions = {str(json.loads(text).get("dataVersion", "")) for text in texts}
+    versions = {event_names(text).data_version for text in texts}
     version = versions.pop()
+    if version is None:
+        raise ValueError("an event is not a JSON object")
     if versions or not is_header_value(version, MAX_DATA_VERSION):
         return {}
     return {"aeg-data-version": version}
