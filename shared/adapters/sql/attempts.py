@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
+from itertools import chain
 from typing import Any
 
 from shared.adapters.sql.database import (
@@ -14,6 +15,7 @@ from shared.adapters.sql.database import (
     Database,
     Row,
     WriteTransaction,
+    marks,
     micros,
     moment,
     plain,
@@ -29,9 +31,11 @@ MOST_BYTES = 2 * 1024**3  # of all records: about two million, with their events
 _DAY = timedelta(days=1)
 _HOUR = micros(moment(0) + timedelta(hours=1))
 _ANY = "surrogatepass"  # an event's text may have lone surrogates
+_KEY = 6  # columns, the first ones
+_TOGETHER = 64  # rows of a statement
 _WRITE = (
     "INSERT INTO attempts (topic, subscription, hour, system_id, number, ends, event_id, made,"
-    " replay_of, record, event) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    " replay_of, record, event) VALUES {}"
     " ON CONFLICT (topic, subscription, hour, system_id, number, ends) DO UPDATE SET"
     " event_id = excluded.event_id, made = excluded.made, replay_of = excluded.replay_of,"
     " record = excluded.record, event = excluded.event"
@@ -116,7 +120,12 @@ class SqlAttempts:
 
 def write_attempts(writing: WriteTransaction, rows: Sequence[Row]) -> None:
     """Store rows of attempts, replacing those of the same attempt."""
-    writing.run_all(_WRITE, rows)
+    distinct = [*{row[:_KEY]: row for row in rows}.values()]
+    for start in range(0, len(distinct), _TOGETHER):
+        # One statement: after each of many, the thread would wait for the busy loop's.
+        some = distinct[start : start + _TOGETHER]
+        values = ", ".join([f"({marks(len(some[0]))})"] * len(some))
+        writing.run(_WRITE.format(values), *chain.from_iterable(some))
     sizes: Counter[int] = Counter()
     for row in rows:
         sizes[row[2]] += sum(len(each) for each in row if isinstance(each, (str, bytes)))

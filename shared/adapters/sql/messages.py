@@ -210,6 +210,16 @@ def body_of(reading: ReadTransaction, number: int) -> bytes:
 def open_keys(reading: ReadTransaction, number: int) -> set[SubscriptionKey]:
     """Return the subscriptions of the parts of a message that are not settled, in lower case."""
     ((counts,),) = reading.rows("SELECT counts FROM messages WHERE id = ?", number)
+    return _open_keys(reading, number, counts)
+
+
+def keys_in_hand(reading: ReadTransaction, number: int, run: int) -> set[SubscriptionKey] | None:
+    """Do as `open_keys` for a message that *run* has in hand; ``None``: it has not."""
+    found = reading.rows("SELECT counts FROM messages WHERE id = ? AND run = ?", number, run)
+    return _open_keys(reading, number, found[0][0]) if found else None
+
+
+def _open_keys(reading: ReadTransaction, number: int, counts: str | None) -> set[SubscriptionKey]:
     if counts is None:
         wanted = "SELECT topic, subscription FROM parts WHERE message = ?"
         rows: Sequence[Sequence[str]] = reading.rows(wanted, number)

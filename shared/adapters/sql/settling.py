@@ -24,7 +24,7 @@ from shared.adapters.sql.messages import (
     delete_in_hand,
     first_receipt,
     insert,
-    open_keys,
+    keys_in_hand,
     park,
     parts_of,
     rewrite,
@@ -201,11 +201,12 @@ class SqlSettling:
 
     def _write(self, writing: WriteTransaction, steps: _Steps) -> tuple[Answer, bool]:
         """Return the answer, and whether the message is not in hand any more."""
-        number, run = receipt_of(self._lease).number, self._leases.run
+        receipt, run = receipt_of(self._lease), self._leases.run
+        number = receipt.number
         # First of all the message: whoever settles another part of it waits.
-        if not writing.rows("SELECT 1 FROM messages WHERE id = ? AND run = ?", number, run):
+        still_open = keys_in_hand(writing, number, run)
+        if still_open is None:
             return Answer.SETTLED_ALREADY if self._is_unknown else Answer.NOT_OURS, True
-        still_open = open_keys(writing, number)
         if self._is_unknown and _is_stored(writing, steps, still_open, number):
             return Answer.SETTLED_ALREADY, False
         if not steps.whole <= still_open:
@@ -217,7 +218,7 @@ class SqlSettling:
         write_attempts(writing, steps.attempts)
         is_over = still_open == steps.whole
         if is_over:
-            delete_in_hand(writing, number, run)
+            delete_in_hand(writing, number, run, has_rows=receipt.has_rows)
         elif steps.rest:
             rewrite(writing, steps.rest)
         else:
