@@ -133,7 +133,7 @@ fmt: develop ## format, and fix lint errors that can be fixed automatically
 	@$(PY) -m ruff check --quiet --fix-only $(CODE)
 	@$(PY) -m ruff format --quiet $(CODE)
 
-bench: develop $(if $(filter peers,$(OF)),$(BULLMQ)/node_modules/.stamp $(CELERY)/.stamp) ## measure what a delivery costs (OF=slow: slow endpoints; OF=isolation: healthy beside failing ones; OF=filters; OF=operations; OF=peers: beside job queues; APP=path: of another checkout)
+bench: develop $(if $(filter peers,$(OF)),$(BULLMQ)/node_modules/.stamp $(CELERY)/.stamp) ## measure what a delivery costs (OF=home: pushgrid serve idle, with a million waiting, for half an hour; OF=slow: slow endpoints; OF=isolation: healthy beside failing ones; OF=filters; OF=operations; OF=peers: beside job queues; APP=path: of another checkout)
 	@APP="$(APP)" $(PY) -m bench $(or $(OF),price) $(ARGS)
 
 soak: develop ## attack a deployment for half an hour: kills, faults, outages, shortages; judges each delivery (ARGS="--minutes 5"; OF=ratios: a slow endpoint, an outage)

@@ -11,11 +11,11 @@ from testbed.ending import end_on_signals
 
 MEASUREMENTS = (
     "price",
-    "home",
     "slow",
     "isolation",
     "filters",
     "operations",
+    "home",
     "ratios",
     "soak",
     "peers",

@@ -135,8 +135,9 @@ def _with_waiting(server: RunningServer, target: tuple[str, str]) -> dict[str, f
     figures = {"start s": server.started_in}
     time.sleep(_SETTLES)  # the timers have run
     began = time.perf_counter()
-    _status(server)
+    status = _status(server)
     figures["status s"] = time.perf_counter() - began
+    figures["waiting"] = status["waiting"]["events"]
     acks = publish(*target, Case(300, 1, 1, 1, 30)).acks
     figures["publish p50 ms"] = statistics.median(acks) * 1000
     figures["memory MB"] = memory(server.process.pid)
@@ -164,7 +165,7 @@ async def _store(data: Path, deliveries: int, events_a_message: int) -> None:
                     text=event(texts[(start + position) % len(texts)]).decode(),
                     attempts=1,
                 )
-                for position in range(events_a_message)
+                for position in range(min(events_a_message, deliveries - start))
             )
             part = MessagePart(
                 topic="others",

@@ -172,7 +172,13 @@ class Deployment(InMemoryApp):
         """Let so many pushes to each endpoint be under way, by a process that knows nothing."""
         self.deliver = self.new_process(limit=Limit(to, most=to))
 
-    def keep_attempts(self, logging: AttemptLogging, off_loop: OffLoop = off_loop) -> None:
+    def keep_attempts(
+        self,
+        logging: AttemptLogging,
+        off_loop: OffLoop = off_loop,
+        *,
+        logs_successes: bool = True,
+    ) -> None:
         """Keep those attempts from now on."""
         history = AttemptHistory(
             log=self.attempts,
@@ -180,6 +186,7 @@ class Deployment(InMemoryApp):
             tasks=self.history.tasks,
             logging=logging,
             clock=self.clock,
+            logs_successes=logs_successes,
         )
         self.deliver = replace(
             self.deliver, recorder=replace(self.deliver.recorder, history=history)

@@ -207,6 +207,20 @@ def test_the_setting_says_which_attempts_are_kept(
     assert successes == ([("e-0", 200)] if logging is AttemptLogging.ALL else [])
 
 
+def test_a_store_that_keeps_attempts_has_no_second_line_for_a_success(
+    app: Deployment, logged: Logged
+) -> None:
+    app.keep_attempts(AttemptLogging.ALL, logs_successes=False)
+    app.subscribe()
+    app.pusher.script(URL, answered(200), answered(500))
+
+    app.run(a_message([a_delivery(0), a_delivery(1)]))
+
+    assert len(app.attempts.records) == 2
+    assert logged("delivery.succeeded") == []
+    assert [each["event_id"] for each in logged("delivery.attempted")] == ["e-1"]
+
+
 def test_what_comes_next_is_stored_first(app: Deployment) -> None:
     """Order of writes: the history is the last of all."""
     seen: list[dict[Queue, int]] = []

@@ -170,6 +170,7 @@ def test_the_store_tells_what_waits_and_what_it_measures(tmp_path: Path) -> None
             await home.store.sender.put(Queue.RETRIES, text, timedelta(hours=1))
             after = await asyncio.to_thread(measures, home)
             answer = await asyncio.to_thread(app.app.status.run, TOPICS)
+            assert not app.app.history.logs_successes
             return before, after, json.loads(answer.body)
 
     before, after, shown = asyncio.run(test())
@@ -177,6 +178,7 @@ def test_the_store_tells_what_waits_and_what_it_measures(tmp_path: Path) -> None
     assert after["commit_seconds_total"] > before["commit_seconds_total"]
     assert after["wal_bytes"] > before["wal_bytes"]
     assert after["disk_free_bytes"] > after["bytes"] > 0
+    assert after["checkpoints_total"] == 0
     assert set(shown["store"]) == set(after)
     assert shown["waiting"]["events"] == 3
 
