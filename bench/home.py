@@ -26,7 +26,7 @@ from bench.peers.measuring import Figures, load, play, warm_up
 from bench.peers.pushgrid import target_of
 from bench.publisher import event, fillers
 from bench.report import Measure, PhaseResult, memory, run
-from bench.serving import RunningServer, running_server, serving
+from bench.serving import ServerProcess, running_server, serving
 from bench.sink import percentiles
 from shared.adapters.sql.store import SqlStore
 from shared.adapters.sql.traits import SQL
@@ -131,7 +131,7 @@ def waiting(events_a_message: int, *, is_quick: bool) -> Iterator[PhaseResult]:
         yield PhaseResult(phase=f"{deliveries:,} wait", figures=found, wanted=wanted)
 
 
-def _with_waiting(server: RunningServer, target: tuple[str, str]) -> dict[str, float]:
+def _with_waiting(server: ServerProcess, target: tuple[str, str]) -> dict[str, float]:
     figures = {"start s": server.started_in}
     time.sleep(_SETTLES)  # the timers have run
     began = time.perf_counter()
@@ -251,11 +251,11 @@ def half_an_hour(*, is_quick: bool) -> Iterator[PhaseResult]:
         )
 
 
-def _measures(server: RunningServer) -> dict[str, float]:
+def _measures(server: ServerProcess) -> dict[str, float]:
     return dict(_status(server)["store"])
 
 
-def _status(server: RunningServer) -> dict[str, Any]:
+def _status(server: ServerProcess) -> dict[str, Any]:
     headers = {"Authorization": f"Bearer {ADMIN_KEY}"}
     answer = requests.get(f"{server.url}/status/topics", headers=headers, timeout=600)
     answer.raise_for_status()

@@ -28,7 +28,7 @@ _OPEN = {
 
 
 @dataclass(slots=True, kw_only=True)
-class RunningServer:
+class ServerProcess:
     """A running server; its log is a file."""
 
     process: subprocess.Popen[str]
@@ -69,7 +69,7 @@ def running_server(
     environ: Mapping[str, str] | None = None,
     *,
     program: Sequence[str] = (sys.executable, "-m", "cli"),
-) -> Iterator[RunningServer]:
+) -> Iterator[ServerProcess]:
     """
     Run a server on *folder* with more of the environment; it is ended in order with the block.
 
@@ -93,7 +93,7 @@ def running_server(
             text=True,
             start_new_session=True,
         )
-    server = RunningServer(process=process, data=data, log=log)
+    server = ServerProcess(process=process, data=data, log=log)
     with process:
         try:
             server.url = _ready(server)
@@ -109,7 +109,7 @@ def running_server(
 
 
 @contextmanager
-def serving(environ: Mapping[str, str] | None = None) -> Iterator[RunningServer]:
+def serving(environ: Mapping[str, str] | None = None) -> Iterator[ServerProcess]:
     """Run a server on a new temporary folder until the block ends."""
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -118,7 +118,7 @@ def serving(environ: Mapping[str, str] | None = None) -> Iterator[RunningServer]
         yield server
 
 
-def _ready(server: RunningServer) -> str:
+def _ready(server: ServerProcess) -> str:
     line = server.process.stdout.readline() if server.process.stdout else ""
     if not line.startswith("ready "):
         server.process.wait(_END_SECONDS)

@@ -57,7 +57,10 @@ _CLAIM = (
 )
 _LEFT = "run > 0 AND run < ? AND queue = ? AND deaths < ? ORDER BY id"
 _DUE = "run = 0 AND queue = ? AND due <= ? ORDER BY due, id"
-_ALONE = "(run > 0 AND run < ? AND deaths >= ?) OR (run = 0 AND deaths >= ?) ORDER BY id"
+_ALONE = (
+    "deaths > 0 AND ((run > 0 AND run < ? AND deaths >= ?) OR (run = 0 AND deaths >= ?))"
+    " ORDER BY id"
+)
 _MINE = "id = ? AND run = ?"
 _BORN = f"SELECT id, queue, body, due, deaths, receives FROM messages WHERE {_MINE}"
 #: What nothing keeps parked any more.

@@ -64,6 +64,7 @@ CREATE TABLE messages (
 ) {table};
 CREATE INDEX messages_due ON messages (queue, due) WHERE run = 0;
 CREATE INDEX messages_run ON messages (run) WHERE run > 0;
+CREATE INDEX messages_deaths ON messages (deaths) WHERE deaths > 0;
 CREATE INDEX messages_parked ON messages (parked, id) WHERE parked IS NOT NULL;
 -- What parked messages wait for: the end of a pause or hold. Once its subscription or endpoint has
 -- another or none, they are free.

@@ -7,6 +7,7 @@ import json
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -494,3 +495,22 @@ def test_a_payload_stays_as_long_as_a_message_names_it(folder: Path, clock: Fake
             assert store.payloads.delete_expired(later, NEVER) == 2
 
     run(deliver())
+
+
+def test_a_start_looks_for_what_has_died_without_reading_all_messages(
+    folder: Path, clock: FakeClock
+):
+    claim = leases._CLAIM.format(leases._ALONE)
+
+    async def test() -> str:
+        async with running(folder, clock) as store:
+            read = store.database.read
+            plan = partial(
+                read, lambda reading: reading.rows(f"EXPLAIN QUERY PLAN {claim}", *[1] * 5)
+            )
+            return str(await asyncio.to_thread(plan))
+
+    plan = asyncio.run(test())
+
+    assert "messages_deaths" in plan
+    assert "SCAN" not in plan
