@@ -14,12 +14,13 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from bench.soak import operators
-from bench.soak.kills import killed_at, one_after_the_other
+from bench.soak.azurite_deployment import Stage
+from bench.soak.kills import killed_at
 from bench.soak.ledger import LedgerSums
-from bench.soak.soak_deployment import Attacked, SoakDeployment, Stage, Step, running_deployment
+from bench.soak.soak_deployment import Attacked, SoakDeployment, Step, one_after_the_other
 from bench.soak.state import table
 from tests.package_list import ROOT, package_list
 
@@ -33,7 +34,7 @@ class Breakage(NamedTuple):
     file: str
     old: str
     new: str
-    steps: Sequence[Step]
+    steps: Sequence[Step[Any]]
 
 
 def _publish(deployment: SoakDeployment) -> Attacked:
@@ -138,8 +139,7 @@ def play(breakage: Breakage) -> list[LedgerSums]:
     """Play the steps on an app that is broken."""
     with tempfile.TemporaryDirectory() as name:
         broken(breakage, Path(name))
-        stage = Stage(root=Path(name))
-        with running_deployment(stage, Random(1)) as deployment:
+        with Stage(root=Path(name)).deployed(Random(1)) as deployment:
             return [deployment.play(step) for step in breakage.steps]
 
 

@@ -7,39 +7,54 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from bench.load import progress
-from bench.soak import crashes, endings, faults, kills, operators, outages, poison
+from bench.soak import (
+    crashes,
+    endings,
+    faults,
+    kills,
+    operators,
+    outages,
+    poison,
+    server_attacks,
+)
+from bench.soak.azurite_deployment import Stage
 from bench.soak.ledger import LedgerSums
-from bench.soak.soak_deployment import Stage, Step, running_deployment
+from bench.soak.soak_deployment import AnyStage, Step
 from bench.soak.state import SoakState, occurrences, read, table
 
 FOLDER = Path(__file__).parents[2] / ".soak"
 
 
-Steps = Callable[[Random], list[Step]]
+Steps = Callable[[Random], Sequence[Step[Any]]]
 
 
 class SoakScenario(NamedTuple):
     """Steps on one deployment after the other."""
 
-    stage: Stage
+    stage: AnyStage[Any]
     steps: Steps
     brief: Steps | None = None  # those of the short form, if it is in
 
 
+def _brief_operators(chance: Random) -> Sequence[Step[Any]]:
+    """Return the steps of operators, on a deployment whose storage was stopped and started."""
+    return [*outages.storage_steps(chance), *operators.steps(chance)]
+
+
 #: The short ones first: the last two take most of half an hour.
-SCENARIOS = {
+_AZURITE = {
     "operators": SoakScenario(Stage(hosts=2), operators.steps),
-    "storage": SoakScenario(Stage(is_on_disk=True), outages.storage_steps, operators.brief_steps),
+    "storage": SoakScenario(Stage(is_on_disk=True), outages.storage_steps, _brief_operators),
     "crashes": SoakScenario(Stage(is_on_disk=True), crashes.steps),
     "twins": SoakScenario(Stage(hosts=2), outages.twin_steps, outages.twin_steps),
     "missing": SoakScenario(Stage(), outages.missing_steps),
@@ -52,6 +67,22 @@ SCENARIOS = {
     "faults": SoakScenario(faults.STAGE, faults.steps, faults.brief_steps),
     "kill": SoakScenario(kills.STAGE, kills.steps, kills.brief_steps),
 }
+_SERVED = server_attacks.STAGE
+_SQLITE = {
+    "operators": SoakScenario(_SERVED, operators.steps, operators.steps),
+    "restarts": SoakScenario(_SERVED, server_attacks.restart_steps, server_attacks.restart_steps),
+    "bursts": SoakScenario(_SERVED, server_attacks.burst_steps, server_attacks.burst_steps),
+    "full": SoakScenario(
+        server_attacks.SMALL_DISK, server_attacks.disk_steps, server_attacks.disk_steps
+    ),
+    "outages": SoakScenario(
+        _SERVED, server_attacks.outage_steps, server_attacks.brief_outage_steps
+    ),
+    "kill": SoakScenario(_SERVED, server_attacks.kill_steps, server_attacks.brief_kill_steps),
+}
+#: By what the deployment stores its events in: Azurite for the Functions app, SQLite for
+#: `pushgrid serve`.
+SCENARIOS: Mapping[str, Mapping[str, SoakScenario]] = {"azurite": _AZURITE, "sqlite": _SQLITE}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -63,13 +94,13 @@ class Soak:
     saved: Callable[[], object] = lambda: None  # called after each step
     is_over: threading.Event = field(default_factory=threading.Event)
 
-    def play(self, part: str, stage: Stage, steps: Steps) -> None:
+    def play(self, part: str, stage: AnyStage[Any], steps: Steps) -> None:
         """Play the steps of *part* that are left; the time ends it between two of them."""
         chance = Random(f"{self.state.seed} {part}")
         left = steps(chance)[self.state.done.get(part, 0) :]
         if not left or self._has_ended():
             return
-        with running_deployment(stage, chance) as deployment:
+        with stage.deployed(chance) as deployment:
             for step in left:
                 if self._has_ended():
                     return
@@ -85,16 +116,16 @@ class Soak:
     def _has_ended(self) -> bool:
         return self.is_over.is_set() or time.monotonic() >= self.ends_at
 
-    def rounds(self, names: Sequence[str], jobs: int) -> None:
-        """Play rounds of the named scenarios, *jobs* at a time, until the time is over."""
-        parts = ((f"round {number} {name}", name) for number in count(1) for name in names)
+    def rounds(self, scenarios: Mapping[str, SoakScenario], jobs: int) -> None:
+        """Play rounds of *scenarios*, *jobs* at a time, until the time is over."""
+        parts = ((f"round {number} {name}", name) for number in count(1) for name in scenarios)
         lock = threading.Lock()
 
         def work() -> None:
             while not self._has_ended():
                 with lock:
                     part, name = next(parts)
-                self.play(part, SCENARIOS[name].stage, SCENARIOS[name].steps)
+                self.play(part, scenarios[name].stage, scenarios[name].steps)
 
         with ThreadPoolExecutor(jobs) as threads, self._ended_at_interrupt():
             for future in [threads.submit(work) for _ in range(jobs)]:
@@ -112,10 +143,11 @@ class Soak:
             raise
 
 
-def play_brief(seed: int) -> SoakState:
-    """Play the short form of all scenarios that have one, side by side."""
-    soak = Soak(state=SoakState(seed=seed), ends_at=float("inf"))
-    parts = [(name, each.stage, each.brief) for name, each in SCENARIOS.items() if each.brief]
+def play_brief(store: str, seed: int) -> SoakState:
+    """Play the short form of all scenarios on *store* that have one, side by side."""
+    soak = Soak(state=SoakState(seed=seed, store=store), ends_at=float("inf"))
+    scenarios = SCENARIOS[store].items()
+    parts = [(name, each.stage, each.brief) for name, each in scenarios if each.brief]
     with ThreadPoolExecutor(len(parts)) as threads:
         for future in [threads.submit(soak.play, *part) for part in parts]:
             future.result()
@@ -132,14 +164,23 @@ def main(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> int:
     parser.add_argument("--minutes", type=float, default=30, help="minutes to run (30)")
     parser.add_argument("--seed", type=int, default=1, help="seed of all random choices (1)")
     parser.add_argument(
-        "--only", choices=SCENARIOS, action="append", metavar="SCENARIO", help=", ".join(SCENARIOS)
+        "--store",
+        choices=SCENARIOS,
+        default="azurite",
+        help="azurite: the Functions app; sqlite: pushgrid serve (azurite)",
+    )
+    parser.add_argument(
+        "--only",
+        action="append",
+        metavar="SCENARIO",
+        help="; ".join(f"{store}: {', '.join(each)}" for store, each in SCENARIOS.items()),
     )
     parser.add_argument("--jobs", type=int, default=2, help="deployments at a time (2)")
     parser.add_argument("--resume", action="store_true", help=f"resume the run in {FOLDER.name}/")
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args(arguments)
     file = FOLDER / "state.json"
-    state = SoakState(seed=options.seed)
+    state = SoakState(seed=options.seed, store=options.store)
     if options.resume:
         try:
             state = read(file)
@@ -152,15 +193,18 @@ def main(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> int:
         state.seconds = before + time.monotonic() - began
         state.save(file)
 
+    scenarios = SCENARIOS[state.store]
+    if unknown := {*(options.only or ())} - scenarios.keys():
+        parser.error(f"{state.store} has no scenario {min(unknown)}: {', '.join(scenarios)}")
     soak = Soak(state=state, ends_at=began + 60 * options.minutes, saved=save)
-    soak.rounds(options.only or list(SCENARIOS), options.jobs)
+    soak.rounds({name: scenarios[name] for name in options.only or scenarios}, options.jobs)
     rows = sorted(state.rows.values())
     if options.json:
         found = {"rows": [row._asdict() for row in rows], "seen": state.seen}
         print(json.dumps({"seconds": round(state.seconds), **found}))
     else:
         print(f"{table(rows)}\n\n{occurrences(state.seen)}")
-        print(f"{state.seconds / 60:.0f} minutes, seed {state.seed}")
+        print(f"{state.seconds / 60:.0f} minutes on {state.store}, seed {state.seed}")
     unseen = [] if options.only else state.unseen
     if unseen:
         print(f"soak: did not occur: {', '.join(unseen)}", file=sys.stderr)

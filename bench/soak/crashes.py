@@ -10,8 +10,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from random import Random
 
+from bench.soak.azurite_deployment import AzuriteDeployment
 from bench.soak.ledger import DELIVERIES
-from bench.soak.soak_deployment import Attacked, SoakDeployment, Step, wait_until
+from bench.soak.soak_deployment import Attacked, Step, wait_until
 from bench.soak.traffic import new_event
 from testbed.arm import Arm
 
@@ -20,7 +21,7 @@ _PATIENCE = 60.0  # seconds, for saves: Azurite saves what has changed every fiv
 _HANG = 25.0  # seconds, less than the acknowledgement timeout: nothing ends before the kill
 
 
-def steps(_: Random) -> list[Step]:
+def steps(_: Random) -> list[Step[AzuriteDeployment]]:
     """Return a step that kills after the last answer, one later, and one when all is saved."""
     return [
         Step("Azurite killed after the last answer", _crash(lambda _: None)),
@@ -29,10 +30,10 @@ def steps(_: Random) -> list[Step]:
     ]
 
 
-def _crash(wait: Callable[[list[float]], object]) -> Callable[[SoakDeployment], Attacked]:
+def _crash(wait: Callable[[list[float]], object]) -> Callable[[AzuriteDeployment], Attacked]:
     """Make an attack that *waits* before the kill; it is given the times of saves as they come."""
 
-    def attack(deployment: SoakDeployment) -> Attacked:
+    def attack(deployment: AzuriteDeployment) -> Attacked:
         name, is_over, ledger = f"c-{uuid.uuid4().hex[:12]}", threading.Event(), deployment.ledger
         arm, url = Arm(deployment.url), f"{deployment.traffic.hook}/{name}"
         arm.create_topic(name)
@@ -50,7 +51,7 @@ def _crash(wait: Callable[[list[float]], object]) -> Callable[[SoakDeployment], 
         ledger.excuse(since=saves[-2] if len(saves) > 1 else 0.0)
         is_over.set()
         deployment.storage.start()
-        return Attacked(1, len(ledger.accepted) // DELIVERIES + 1)  # it forgets deletions as well
+        return Attacked(1, len(ledger.accepted) + DELIVERIES)  # it forgets deletions as well
 
     return attack
 

@@ -7,8 +7,9 @@ import threading
 import time
 from random import Random
 
+from bench.soak.azurite_deployment import AzuriteDeployment, Stage
 from bench.soak.outages import SECONDS
-from bench.soak.soak_deployment import Attacked, SoakDeployment, Stage, Step, wait_until
+from bench.soak.soak_deployment import Attacked, Step, wait_until
 from testbed.storage_proxy import Attack, Failure, StorageRequest
 from testbed.subscriber import Push
 
@@ -17,7 +18,7 @@ _HANG = 25.0  # seconds: longer than the host waits at a stop, and shorter than 
 _ENDED_IN = 60.0  # seconds
 
 
-def steps(_: Random) -> list[Step]:
+def steps(_: Random) -> list[Step[AzuriteDeployment]]:
     """Return a step for each way in which it ends."""
     return [
         Step("host ended without storage", without_storage),
@@ -25,7 +26,7 @@ def steps(_: Random) -> list[Step]:
     ]
 
 
-def without_storage(deployment: SoakDeployment) -> Attacked:
+def without_storage(deployment: AzuriteDeployment) -> Attacked:
     """Reset all connections to storage until the host ends."""
     with deployment.traffic.flowing():
         time.sleep(SECONDS)
@@ -33,7 +34,7 @@ def without_storage(deployment: SoakDeployment) -> Attacked:
         return _started_again(deployment)
 
 
-def stopped(deployment: SoakDeployment) -> Attacked:
+def stopped(deployment: AzuriteDeployment) -> Attacked:
     """Stop the host when it has put a message and receives it, while all endpoints hang."""
     victim, is_over, is_put = deployment.hosts[0], threading.Event(), threading.Event()
 
@@ -57,12 +58,13 @@ def stopped(deployment: SoakDeployment) -> Attacked:
         return _started_again(deployment)
 
 
-def _started_again(deployment: SoakDeployment) -> Attacked:
+def _started_again(deployment: AzuriteDeployment) -> Attacked:
     """Wait until the host has ended, start another, and let publishers go on."""
     process = deployment.hosts[0].process
     wait_until(lambda: process.poll() is not None, _ENDED_IN)
-    deployment.storage.proxy.attack = deployment.on_push = None
-    messages = deployment.storage.messages()
-    deployment.restart_hosts()
+    deployment.on_push = None
+    deployment.calm()
+    deliveries = deployment.repeatable()
+    deployment.restart()
     time.sleep(SECONDS)
-    return Attacked(int(process.returncode == 0), messages)
+    return Attacked(int(process.returncode == 0), deliveries)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from bench.soak.soak_deployment import Attacked, SoakDeployment, Stage, Step, wait_until
+from bench.soak.azurite_deployment import AzuriteDeployment, Stage
+from bench.soak.soak_deployment import Attacked, Step, wait_until
 from testbed.storage_proxy import HANGING, Attack, Failure, StorageRequest
 
 VERBS = {
@@ -20,7 +21,7 @@ _SECONDS = 40.0  # in which they are awaited
 STAGE = Stage()
 
 
-def steps(chance: Random) -> list[Step]:
+def steps(chance: Random) -> list[Step[AzuriteDeployment]]:
     """Return a step for each failure and verb, in an order of chance."""
     found = [
         Step(f"fault: {failure}, {verb}", failing(failure, verb, chance.randrange(10**6)))
@@ -31,21 +32,21 @@ def steps(chance: Random) -> list[Step]:
     return found
 
 
-def brief_steps(chance: Random) -> list[Step]:
+def brief_steps(chance: Random) -> list[Step[AzuriteDeployment]]:
     """Return one step in which every other request fails, in some way."""
     return [Step("fault: every other request", failing(None, None, chance.randrange(10**6)))]
 
 
 def failing(
     failure: Failure | None, verb: str | None, seed: int
-) -> Callable[[SoakDeployment], Attacked]:
+) -> Callable[[AzuriteDeployment], Attacked]:
     """Make an attack that fails requests; without *failure* and *verb* all, but for timeouts."""
     kinds = [failure] if failure else [each for each in Failure if each not in HANGING]
     verbs = VERBS[verb] if verb else set().union(*VERBS.values())
     share = SHARE if failure else 0.5
     enough = _TIMEOUTS if failure in HANGING else _HITS if failure else 10 * _HITS
 
-    def attack(deployment: SoakDeployment) -> Attacked:
+    def attack(deployment: AzuriteDeployment) -> Attacked:
         chance, hits = Random(seed), [0]
 
         def at(request: StorageRequest) -> Attack | None:

@@ -213,11 +213,11 @@ class Ledger:
         with self._lock:
             return len(self.accepted) + self._delivered.total() + self._dead.total()
 
-    def row(self, scenario: str, *, runs: int, messages: int, is_queue_empty: bool) -> LedgerSums:
+    def row(self, scenario: str, *, runs: int, bound: int, is_queue_empty: bool) -> LedgerSums:
         """
         Close the run: what is open is lost if no queue has a message any more.
 
-        *messages* were received or stored twice, at most: the deliveries of each may come again.
+        *bound*: so many deliveries may have come again.
         """
         left = self.open
         ends = self._delivered + self._dead
@@ -231,11 +231,11 @@ class Ledger:
             dead=len(self.accepted.keys() & self._dead.keys() - self._delivered.keys()),
             unsaved=unsaved,
             repeated=repeated,
-            bound=messages * DELIVERIES,
+            bound=bound,
             waiting=0 if is_queue_empty else len(left),
             lost=len(left) - unsaved if is_queue_empty else 0,
             **self._faults,
-            beyond=max(0, repeated - messages * DELIVERIES),
+            beyond=max(0, repeated - bound),
         )
 
     def _compare(self, promise: Promise, event: Event) -> None:

@@ -1,4 +1,4 @@
-"""Kills hosts while operators pause a subscription, and while they replay dead letters."""
+"""Kills the process while operators pause a subscription, and while they replay dead letters."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from random import Random
 
 import requests
 
-from bench.soak.outages import storage_steps
 from bench.soak.soak_deployment import Attacked, SoakDeployment, Step, wait_until
 from bench.soak.traffic import REPLAYED, TOPIC, container_of
 from testbed.arm import Arm
@@ -19,17 +18,12 @@ _PATIENCE = 120.0  # for a replay, which has steps of ten seconds
 _SOURCE, _PAUSED = "refusing", "filtered"  # which has few events, as they come back slowly
 
 
-def steps(_: Random) -> list[Step]:
+def steps(_: Random) -> list[Step[SoakDeployment]]:
     return [
-        Step("paused, hosts killed", kill_during_pause),
-        Step("replayed, hosts killed", kill_during_replay),
+        Step("paused, process killed", kill_during_pause),
+        Step("replayed, process killed", kill_during_replay),
         Step("replayed again", replay_again),
     ]
-
-
-def brief_steps(chance: Random) -> list[Step]:
-    """Return all steps, on a deployment whose storage was stopped and started before."""
-    return [*storage_steps(chance), *steps(chance)]
 
 
 def kill_during_pause(deployment: SoakDeployment) -> Attacked:
@@ -40,13 +34,13 @@ def kill_during_pause(deployment: SoakDeployment) -> Attacked:
         time.sleep(_CACHED)
         deployment.ledger.pause(_PAUSED)
         time.sleep(_SECONDS)
-        messages = deployment.kill_and_restart()
+        deliveries = deployment.kill_and_restart()
         time.sleep(_SECONDS)
         wait_until(lambda: deployment.ledger.keeps_back(_PAUSED), _PATIENCE)
         deployment.ledger.resume(_PAUSED)
         _act(deployment, "resume")
         time.sleep(_SECONDS)
-    return Attacked(1, messages)
+    return Attacked(1, deliveries)
 
 
 def kill_during_replay(deployment: SoakDeployment) -> Attacked:
@@ -54,15 +48,15 @@ def kill_during_replay(deployment: SoakDeployment) -> Attacked:
     with deployment.traffic.flowing():
         time.sleep(2 * _SECONDS)
     deployment.settle()
-    letters = deployment.storage.dead_letters(container_of(_SOURCE))
+    letters = deployment.dead_letters(container_of(_SOURCE))
     deployment.ledger.replay(REPLAYED, letters)
     is_begun = threading.Event()
     deployment.on_push = lambda push: is_begun.set() if push.path.endswith(REPLAYED) else None
     job = _replay(deployment)
     is_begun.wait(_PATIENCE)
-    messages = deployment.kill_and_restart()
+    deliveries = deployment.kill_and_restart()
     _wait(deployment, job)
-    return Attacked(1, messages)
+    return Attacked(1, deliveries)
 
 
 def replay_again(deployment: SoakDeployment) -> Attacked:

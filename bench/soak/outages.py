@@ -12,34 +12,46 @@ from random import Random
 
 from azure.data.tables import TableServiceClient
 
-from bench.soak.kills import one_after_the_other
-from bench.soak.soak_deployment import Attacked, SoakDeployment, Step
+from bench.soak.azurite_deployment import AzuriteDeployment
+from bench.soak.soak_deployment import (
+    Attacked,
+    D,
+    SoakDeployment,
+    Step,
+    one_after_the_other,
+)
 from testbed.storage_proxy import Attack, Failure, StorageRequest
 
 SECONDS = 5.0  # of an outage, of what comes before it, and of what comes after it
 _DESCRIPTORS = 6  # that a starved host may open beyond those that it has
 _TABLES = ("eventsubscriptions", "topics", "endpointhealth")
 
-Outage = Callable[[SoakDeployment], AbstractContextManager[None]]
+Outage = Callable[[D], AbstractContextManager[None]]
 
 
-def during(outage: Outage, *, ends_host: bool = False) -> Callable[[SoakDeployment], Attacked]:
-    """Make an attack in which publishers go on before, during and after an *outage*."""
+def during(
+    outage: Outage[D], *, seconds: float = SECONDS, may_repeat: bool = False
+) -> Callable[[D], Attacked]:
+    """
+    Make an attack in which publishers go on before, during and after an *outage* of *seconds*.
 
-    def attack(deployment: SoakDeployment) -> Attacked:
+    *may_repeat*: what was under way when it began may come again.
+    """
+
+    def attack(deployment: D) -> Attacked:
         with deployment.traffic.flowing():
             time.sleep(SECONDS)
-            messages = deployment.storage.messages() if ends_host else 0
             with outage(deployment):
-                time.sleep(SECONDS)
+                deliveries = deployment.repeatable() if may_repeat else 0
+                time.sleep(seconds)
             time.sleep(SECONDS)
-        return Attacked(1, messages)
+        return Attacked(1, deliveries)
 
     return attack
 
 
 @contextmanager
-def stopped_storage(deployment: SoakDeployment) -> Iterator[None]:
+def stopped_storage(deployment: AzuriteDeployment) -> Iterator[None]:
     """Stop Azurite, and start it with the data that it has on disk."""
     deployment.storage.stop()
     try:
@@ -48,11 +60,11 @@ def stopped_storage(deployment: SoakDeployment) -> Iterator[None]:
         deployment.storage.start()
 
 
-def missing_table(name: str) -> Outage:
+def missing_table(name: str) -> Outage[AzuriteDeployment]:
     """Delete a table and restore it; no host reaches it while it is copied or half restored."""
 
     @contextmanager
-    def closed(deployment: SoakDeployment) -> Iterator[None]:
+    def closed(deployment: AzuriteDeployment) -> Iterator[None]:
         def busy(request: StorageRequest) -> Attack | None:
             is_refused = request.service == "table" and request.kind.endswith((name, "batch"))
             return Attack(Failure.BUSY) if is_refused else None
@@ -65,7 +77,7 @@ def missing_table(name: str) -> Outage:
             deployment.storage.proxy.attack = None
 
     @contextmanager
-    def outage(deployment: SoakDeployment) -> Iterator[None]:
+    def outage(deployment: AzuriteDeployment) -> Iterator[None]:
         connection = deployment.storage.azurite.connection_string
         with TableServiceClient.from_connection_string(connection) as tables, closed(deployment):
             rows = list(tables.get_table_client(name).list_entities())
@@ -84,7 +96,7 @@ def missing_table(name: str) -> Outage:
     return outage
 
 
-def delete_queues(deployment: SoakDeployment) -> Attacked:
+def delete_queues(deployment: AzuriteDeployment) -> Attacked:
     """Delete all queues, which are empty, and publish."""
     deployment.storage.delete_queues()
     with deployment.traffic.flowing():
@@ -93,21 +105,21 @@ def delete_queues(deployment: SoakDeployment) -> Attacked:
 
 
 @contextmanager
-def killed_twin(deployment: SoakDeployment) -> Iterator[None]:
+def killed_twin(deployment: AzuriteDeployment) -> Iterator[None]:
     """Kill one of two hosts, and start another in its place."""
     deployment.hosts[0].kill()
     try:
         yield
     finally:
-        deployment.restart_hosts()
+        deployment.restart()
 
 
 @contextmanager
 def few_descriptors(deployment: SoakDeployment) -> Iterator[None]:
-    """Let the host open few files and connections more."""
+    """Let the process open few files and connections more."""
     import resource
 
-    pid = deployment.hosts[0].process.pid
+    pid = deployment.process.pid
     limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
     has = len(list(Path(f"/proc/{pid}/fd").iterdir()))
     resource.prlimit(pid, resource.RLIMIT_NOFILE, (has + _DESCRIPTORS, limits[1]))
@@ -118,7 +130,7 @@ def few_descriptors(deployment: SoakDeployment) -> Iterator[None]:
 
 
 @contextmanager
-def silent_names(deployment: SoakDeployment) -> Iterator[None]:
+def silent_names(deployment: AzuriteDeployment) -> Iterator[None]:
     """Leave all questions for the endpoints' names unanswered."""
     deployment.ledger.cut_off()
     deployment.is_silent.set()
@@ -129,9 +141,9 @@ def silent_names(deployment: SoakDeployment) -> Iterator[None]:
 
 
 @contextmanager
-def frozen_host(deployment: SoakDeployment) -> Iterator[None]:
-    """Stop the host's process until its messages have become visible again."""
-    pid = deployment.hosts[0].process.pid
+def frozen(deployment: SoakDeployment) -> Iterator[None]:
+    """Stop the process; messages of a host become visible again meanwhile."""
+    pid = deployment.process.pid
     os.kill(pid, signal.SIGSTOP)
     try:
         yield
@@ -139,28 +151,28 @@ def frozen_host(deployment: SoakDeployment) -> Iterator[None]:
         os.kill(pid, signal.SIGCONT)
 
 
-def storage_steps(_: Random) -> list[Step]:
+def storage_steps(_: Random) -> list[Step[AzuriteDeployment]]:
     return [Step("Azurite stopped and started", during(stopped_storage))]
 
 
-def missing_steps(_: Random) -> list[Step]:
+def missing_steps(_: Random) -> list[Step[AzuriteDeployment]]:
     steps = [Step(f"table deleted: {name}", during(missing_table(name))) for name in _TABLES]
     return [*steps, Step("queues deleted", delete_queues)]
 
 
-def twin_steps(_: Random) -> list[Step]:
-    return [Step("one of two hosts killed", during(killed_twin, ends_host=True))]
+def twin_steps(_: Random) -> list[Step[AzuriteDeployment]]:
+    return [Step("one of two hosts killed", during(killed_twin, may_repeat=True))]
 
 
-def shortage_steps(_: Random) -> list[Step]:
+def shortage_steps(_: Random) -> list[Step[AzuriteDeployment]]:
     return [
         Step("few descriptors", during(few_descriptors)),
         Step("silent name servers", during(silent_names)),
-        Step("host frozen", during(frozen_host)),
+        Step("host frozen", during(frozen)),
     ]
 
 
-def brief_shortage_steps(chance: Random) -> list[Step]:
+def brief_shortage_steps(chance: Random) -> list[Step[AzuriteDeployment]]:
     """Return one step with all shortages, one after the other."""
     attacks = [each.attack for each in shortage_steps(chance)]
     return [Step("shortages", one_after_the_other(attacks))]

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any
 
+from bench.soak.azurite_deployment import AzuriteDeployment, Stage
 from bench.soak.ledger import digest
-from bench.soak.soak_deployment import Attacked, SoakDeployment, Stage, Step
+from bench.soak.soak_deployment import Attacked, Step
 from shared.delivery.messages.message import VERSION
 from testbed.storage_proxy import StorageRequest
 
@@ -44,10 +45,10 @@ def damaged(genuine: str, mark: str) -> Iterator[str]:
     yield json.dumps(wire | {"packed": _BOMB})
 
 
-def steps(chance: Random) -> list[Step]:
+def steps(chance: Random) -> list[Step[AzuriteDeployment]]:
     """Return the only step."""
 
-    def attack(deployment: SoakDeployment) -> Attacked:
+    def attack(deployment: AzuriteDeployment) -> Attacked:
         genuine: list[str] = []
 
         def at(request: StorageRequest) -> None:

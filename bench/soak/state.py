@@ -18,6 +18,7 @@ class SoakState:
     """What has been done with a seed, in how many seconds. Threads share it."""
 
     seed: int
+    store: str
     seconds: float = 0.0
     # Steps of each part, which is a round and a scenario.
     done: dict[str, int] = field(default_factory=dict)
@@ -43,6 +44,7 @@ class SoakState:
         with self.lock:
             document = {
                 "seed": self.seed,
+                "store": self.store,
                 "seconds": round(self.seconds),
                 "done": self.done,
                 "seen": self.seen,
@@ -59,6 +61,7 @@ def read(file: Path) -> SoakState:
     document = json.loads(file.read_text())
     return SoakState(
         seed=document["seed"],
+        store=document["store"],
         seconds=document["seconds"],
         done=document["done"],
         seen=Counter(document["seen"]),

@@ -20,7 +20,7 @@ def test_nothing_is_lost_changed_or_ended_wrongly(report: Callable[[str], None])
     ends as on Azure, it is short of descriptors, names and processor time, and queues have messages
     that are none.
     """
-    played = play_brief(seed=1)
+    played = play_brief("azurite", seed=1)
     rows = sorted(played.rows.values())
     report(f"{table(rows)}\n\n{occurrences(played.seen)}")
 

@@ -7,14 +7,15 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
-from typing import Self
+from typing import Any, NamedTuple, Self
 
 import pytest
 
 from bench.__main__ import main
-from bench.soak import command, kills
+from bench.soak import command, kills, server_attacks
+from bench.soak.attacked_server import kind_of
 from bench.soak.ledger import Ledger, LedgerSums, Occurrence
-from bench.soak.soak_deployment import Attacked, Stage, Step
+from bench.soak.soak_deployment import Attacked, Step
 from bench.soak.state import SoakState, read, table
 from bench.soak.traffic import REPLAYED, SUBSCRIPTIONS, new_event
 from tests.breakages import BREAKAGES
@@ -54,7 +55,7 @@ def test_each_breakage_has_its_place_in_the_app(name: str):
 
 
 def test_a_state_is_read_as_it_was_saved(tmp_path: Path):
-    state = SoakState(seed=7, seconds=61.0)
+    state = SoakState(seed=7, store="sqlite", seconds=61.0)
     for part in ("round 1 kill", "round 2 kill"):
         state.add(part, LedgerSums("kill", 1, 10), {Occurrence.BIG: 2})
     file = tmp_path / ".soak" / "state.json"
@@ -62,7 +63,7 @@ def test_a_state_is_read_as_it_was_saved(tmp_path: Path):
     state.save(file)
     found = read(file)
 
-    assert (found.seed, found.seconds) == (7, 61.0)
+    assert (found.seed, found.store, found.seconds) == (7, "sqlite", 61.0)
     assert found.done == {"round 1 kill": 1, "round 2 kill": 1}
     assert found.rows == {"kill": LedgerSums("kill", 2, 20)}
     assert found.seen == {Occurrence.BIG: 4}
@@ -91,8 +92,16 @@ class _Deployment:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def play(self, step: Step) -> LedgerSums:
+    def play(self, step: Step[Any]) -> LedgerSums:
         return LedgerSums(step.row, runs=1, accepted=10, delivered=10 - self._lost, lost=self._lost)
+
+
+class _Stage(NamedTuple):
+    lost: int
+    seen: Sequence[Occurrence]
+
+    def deployed(self, _: Random) -> Any:
+        return _Deployment(self.lost, self.seen)
 
 
 @pytest.fixture
@@ -113,12 +122,13 @@ def _run(
     def has_ended(soak: command.Soak) -> bool:
         return sum(soak.state.done.values()) >= steps
 
-    def unused(_: Random) -> list[Step]:
+    def unused(_: Random) -> list[Step[Any]]:
         return [Step(f"step {n}", lambda _: Attacked(1)) for n in range(4)]
 
     monkeypatch.setattr(command.Soak, "_has_ended", has_ended)
-    monkeypatch.setattr(command, "SCENARIOS", {"kill": command.SoakScenario(Stage(), unused)})
-    monkeypatch.setattr(command, "running_deployment", lambda *_: _Deployment(lost, seen))
+    stage = _Stage(lost, seen)
+    kill = {"kill": command.SoakScenario(stage, unused)}
+    monkeypatch.setattr(command, "SCENARIOS", {"azurite": kill, "sqlite": kill})
     return main(["soak", "--jobs", "1", *options])
 
 
@@ -149,12 +159,35 @@ def test_a_loss_is_told_by_the_exit_code(
 def test_a_run_that_was_ended_goes_on_with_its_next_step(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    _run(monkeypatch, 1, 0, "--seed", "5")
+    _run(monkeypatch, 1, 0, "--seed", "5", "--store", "sqlite")
     _run(monkeypatch, 3, 0, "--resume")
 
     rows = capsys.readouterr().out.split("\n\n")[-2]
     assert [f"step {n}" in rows for n in range(4)] == [True, True, True, False]
-    assert read(folder / "state.json").seed == 5
+    state = read(folder / "state.json")
+    assert (state.seed, state.store) == (5, "sqlite")
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_scenario_is_one_of_its_store(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit):
+        main(["soak", "--store", "sqlite", "--only", "twins"])
+    assert "sqlite has no scenario twins: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("statement", "kind"),
+    [
+        ("BEGIN IMMEDIATE", "begin"),
+        ("INSERT INTO messages (id, queue) VALUES (?, ?)", "insert messages"),
+        ("UPDATE messages SET run = ?, parked = NULL WHERE id = ?", "update messages run"),
+        ("DELETE FROM parts WHERE message = ?", "delete parts"),
+        ("PRAGMA wal_checkpoint(TRUNCATE)", "wal_checkpoint"),
+    ],
+)
+def test_a_statement_is_known_by_what_it_does(statement: str, kind: str):
+    assert kind_of(statement) == kind
+    assert kind in server_attacks.KINDS
 
 
 @pytest.mark.usefixtures("folder")

@@ -1,0 +1,176 @@
+"""
+`pushgrid serve` with faults of its store, which come when they are asked for on standard input.
+
+Lines: ``kill KIND SIDE PLACE`` ends it, before or after it does something of that kind for the
+so-manieth time; ``fail KIND TIMES`` lets syncs fail; ``calm`` forgets both. It ends with its input.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from cli.serve import serve_command
+from server import own_work
+from server.sqlite_home import SQLITE, SqliteHome
+from shared.adapters.sql import sqlite, store
+from shared.adapters.sql.database import Row
+from shared.adapters.sql.folder import DATABASE
+from shared.adapters.sql.queues import SqlQueues
+from shared.adapters.sql.sender import SqlSender
+from shared.adapters.sql.sqlite import SqliteConnection
+from shared.engine.ports import Queue, Receipt, Received
+
+VFS = "attacked"
+FILES = {DATABASE: "database", f"{DATABASE}-wal": "wal"}
+_CHECKPOINT_PAGES = 200  # instead of 1,000: checkpoints are what is attacked, too
+_TIMERS_EVERY = timedelta(seconds=1)
+_HIDDEN = timedelta(seconds=4)  # what a timer has in hand comes back then, if it was killed
+_CHANGE = re.compile(r"(INSERT INTO|DELETE FROM|UPDATE) (\w+)(?: SET (\w+))?")
+_PRAGMA = re.compile(r"PRAGMA (\w+)")
+
+
+def kind_of(statement: str) -> str:
+    """Name what a statement does: ``begin``, ``insert messages``, ``update messages due`` …"""
+    if found := _CHANGE.match(statement):
+        verb, table, column = found.groups()
+        return " ".join(filter(None, (verb.split()[0].lower(), table, column)))
+    if found := _PRAGMA.match(statement):
+        return found[1]
+    return statement.split(" ", 1)[0].lower()
+
+
+class Faults:
+    """What is to fail."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kill: tuple[str, str] | None = None  # a kind, and before or after
+        self._place = 0
+        self._failing: dict[str, int] = {}  # by kind, how many times
+
+    def take(self, line: str) -> None:
+        """Take a line of standard input."""
+        what, *words = line.split("\t")
+        with self._lock:
+            self._kill, self._failing = None, {}
+            if what == "kill":
+                kind, side, place = words
+                self._kill, self._place = (kind, side), int(place)
+            elif what == "fail":
+                kind, times = words
+                self._failing[kind] = int(times)
+
+    @contextmanager
+    def at(self, kind: str) -> Iterator[None]:
+        """Do something of a kind in the block."""
+        is_last = self._counts(kind)
+        if is_last == "before":
+            os.kill(os.getpid(), signal.SIGKILL)
+        yield
+        if is_last == "after":
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def _counts(self, kind: str) -> str | None:
+        with self._lock:
+            if not self._kill or self._kill[0] != kind:
+                return None
+            self._place -= 1
+            return None if self._place else self._kill[1]
+
+    def fails(self, kind: str) -> bool:
+        with self._lock:
+            left = self._failing.get(kind, 0)
+            self._failing[kind] = max(0, left - 1)
+            return left > 0
+
+
+FAULTS = Faults()
+
+
+class _AttackedConnection(SqliteConnection):
+    def rows(self, statement: str, *parameters: object) -> list[Row]:
+        with FAULTS.at(kind_of(statement)):
+            return super().rows(statement, *parameters)
+
+
+class _AttackedVfs(apsw.VFS):
+    def __init__(self) -> None:
+        super().__init__(VFS, "")
+
+    def xOpen(  # noqa: N802 - SQLite's name
+        self, name: str | apsw.URIFilename | None, flags: list[int]
+    ) -> apsw.VFSFile:
+        return _AttackedFile(name, flags)
+
+
+class _AttackedFile(apsw.VFSFile):
+    def __init__(self, name: str | apsw.URIFilename | None, flags: list[int]) -> None:
+        path = name.filename() if isinstance(name, apsw.URIFilename) else name or ""
+        self._file = FILES.get(Path(path).name, "other")
+        super().__init__("", name, flags)
+
+    def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802
+        with FAULTS.at(f"write {self._file}"):
+            super().xWrite(data, offset)
+
+    def xSync(self, flags: int) -> None:  # noqa: N802
+        kind = f"sync {self._file}"
+        if FAULTS.fails(kind):
+            raise apsw.IOError(f"{kind} fails")
+        with FAULTS.at(kind):
+            super().xSync(flags)
+
+
+class _AttackedQueues(SqlQueues):
+    def receive(self, queue: Queue, hidden_for: timedelta) -> Sequence[Received]:
+        return super().receive(queue, min(hidden_for, _HIDDEN))
+
+
+class _AttackedSender(SqlSender):
+    async def replace(
+        self, queue: Queue, receipt: Receipt, text: str, visible_in: timedelta
+    ) -> Receipt | None:
+        if queue is Queue.DEADLETTERS:
+            visible_in = min(visible_in, _HIDDEN)
+        return await super().replace(queue, receipt, text, visible_in)
+
+
+class _AttackedHome(SqliteHome):
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self._make = partial(self._make, vfs=VFS)
+
+
+def _listen() -> None:
+    for line in sys.stdin:
+        FAULTS.take(line.rstrip("\n"))
+    os.kill(os.getpid(), signal.SIGKILL)  # nobody attacks it any more
+
+
+def main() -> None:
+    """Serve with the arguments of `pushgrid serve`."""
+    sqlite.SqliteConnection = _AttackedConnection  # type: ignore[misc]
+    sqlite._CHECKPOINT_PAGES = _CHECKPOINT_PAGES  # noqa: SLF001
+    own_work.TIMERS_EVERY = _TIMERS_EVERY
+    for name, attacked in (("SqlQueues", _AttackedQueues), ("SqlSender", _AttackedSender)):
+        setattr(store, name, attacked)
+    vfs = _AttackedVfs()
+    threading.Thread(target=_listen, daemon=True).start()
+    serve_command(_AttackedHome, SQLITE).main(standalone_mode=True)
+    vfs.unregister()
+
+
+if __name__ == "__main__":
+    main()

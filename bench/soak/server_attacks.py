@@ -1,0 +1,224 @@
+"""Kills, stops and starves `pushgrid serve`, and takes database or disk away from it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from random import Random
+from typing import Any
+
+import apsw
+
+from bench.soak.kills import REACHED_IN, SIDES, brief_steps_at, killed_by, steps_at
+from bench.soak.outages import SECONDS, Outage, during, few_descriptors, frozen
+from bench.soak.served_deployment import ServedDeployment, ServedStage, can_have_disk
+from bench.soak.soak_deployment import (
+    Attacked,
+    SoakDeployment,
+    Step,
+    one_after_the_other,
+    wait_until,
+)
+from bench.soak.traffic import TOPIC
+from testbed.arm import Arm
+
+#: What the traffic causes within seconds; see `attacked_server.kind_of`.
+KINDS = (
+    *("begin", "commit", "wal_checkpoint"),
+    *(f"{what} {file}" for what in ("write", "sync") for file in ("database", "wal")),
+    *(f"insert {table}" for table in ("messages", "message_payloads", "parts", "payloads")),
+    *(f"delete {table}" for table in ("messages", "message_payloads", "parts")),
+    *(f"update messages {column}" for column in ("run", "body", "counts", "due")),
+    *(f"insert {table}" for table in ("attempts", "counts", "blobs", "documents")),
+    *("delete documents", "update state value"),
+)
+#: What takes a pause: the process is killed as the pause begins, or when it is over.
+PARKING, FREEING = ("insert parked",), ("delete parked",)
+#: Those of the short form: of each thing that is stored, and none that takes long to come.
+BRIEF = (
+    *("begin", "insert messages", "insert payloads", "commit", "delete messages"),
+    *("update messages run", "insert blobs", "sync wal", "wal_checkpoint"),
+)
+STAGE = ServedStage()
+#: More than the server wants to be free, which the ballast takes away.
+SMALL_DISK = ServedStage(disk="330m")
+_PAUSED = "steady"
+_LOW, _FULL = 120, 330  # MB of ballast: less is free than is wanted; nothing is
+_MB = 1024 * 1024
+_FROZEN = 35.0  # seconds: longer than it waits for an endpoint
+_LOCKED = 8.0  # seconds: longer than it waits for a lock
+_RESTARTS = 3
+#: Kills of a row in which nothing need be delivered: one more, and what was there at all of them
+#: would be poison.
+_KILLS = 5
+_SHORTEST, _LONGEST = 0.1, 3.0  # seconds between two of them: it may be ready or not
+
+
+def kill_steps(chance: Random) -> list[Step[Any]]:
+    """Return a step for each kind of statement, write and sync."""
+    parked = [
+        Step(
+            f"kill -9: {kind}", one_after_the_other([killed_at_pause(kind, each) for each in SIDES])
+        )
+        for kind in (*PARKING, *FREEING)
+    ]
+    found: list[Step[Any]] = [*steps_at(KINDS, chance), *parked]
+    chance.shuffle(found)
+    return found
+
+
+def brief_kill_steps(chance: Random) -> list[Step[SoakDeployment]]:
+    return brief_steps_at(BRIEF, chance)
+
+
+def killed_at_pause(kind: str, side: str) -> Callable[[ServedDeployment], Attacked]:
+    """Make an attack that kills the process while a pause parks events, or when they are freed."""
+
+    def attack(deployment: ServedDeployment) -> Attacked:
+        def act(action: str) -> None:
+            Arm(deployment.url).act(TOPIC, _PAUSED, action)
+
+        def arm() -> None:
+            if kind in PARKING:
+                deployment.kill_at(kind, side, 1)
+            act("pause")
+            if kind in FREEING:
+                wait_until(lambda: deployment.parked() > 0, REACHED_IN)
+                deployment.kill_at(kind, side, 1)
+                act("resume")
+
+        done = killed_by(deployment, arm)
+        act("resume")
+        return done
+
+    return attack
+
+
+def burst_steps(chance: Random) -> list[Step[ServedDeployment]]:
+    """Return a step that kills at short intervals, ready or not."""
+
+    def attack(deployment: ServedDeployment) -> Attacked:
+        deliveries, accepted = 0, deployment.ledger.accepted
+        with deployment.traffic.flowing():
+            wait_until(lambda: bool(accepted), REACHED_IN)
+            for _ in range(_KILLS):
+                time.sleep(chance.uniform(_SHORTEST, _LONGEST))
+                deployment.kill()
+                deliveries += deployment.repeatable()
+                deployment.begin_start()
+            deployment.wait_until_ready()
+            time.sleep(SECONDS)
+        return Attacked(_KILLS, deliveries)
+
+    return [Step("kill -9 at short intervals", attack)]
+
+
+def restart_steps(_: Random) -> list[Step[ServedDeployment]]:
+    """Return a step that ends the server in order, and starts it again: nothing is repeated."""
+
+    def attack(deployment: ServedDeployment) -> Attacked:
+        ended = 0
+        with deployment.traffic.flowing():
+            for _ in range(_RESTARTS):
+                time.sleep(SECONDS)
+                ended += deployment.end_in_order(signal.SIGTERM) == 0
+                deployment.start()
+            time.sleep(SECONDS)
+        return Attacked(ended)
+
+    return [Step("SIGTERM", attack)]
+
+
+def outage_steps(_: Random) -> list[Step[ServedDeployment]]:
+    """Return a step for each thing that is taken away."""
+    return [
+        Step("database locked", failing(locked, _LOCKED)),
+        Step("syncs fail", failing(failing_syncs)),
+        Step("syncs fail until it ends", ended_by_its_disk),
+        Step("few descriptors", during(few_descriptors)),
+        Step("server frozen", during(frozen, seconds=_FROZEN, may_repeat=True)),
+    ]
+
+
+def brief_outage_steps(_: Random) -> list[Step[ServedDeployment]]:
+    """Return one step with those that take no longer than it takes to see them."""
+    attacks = [failing(locked, _LOCKED), failing(failing_syncs), ended_by_its_disk]
+    return [Step("outages", one_after_the_other(attacks))]
+
+
+def disk_steps(_: Random) -> list[Step[ServedDeployment]]:
+    """Return a step that fills the disk; none where a program can't have one of its own."""
+    if not can_have_disk():
+        return []
+    attacks = [failing(low_disk, event="storage.full"), failing(full_disk, event="storage.full")]
+    return [Step("disk full", one_after_the_other(attacks))]
+
+
+def failing(
+    outage: Outage[ServedDeployment], seconds: float = SECONDS, event: str = "storage.failed"
+) -> Callable[[ServedDeployment], Attacked]:
+    """Make an attack that counts only if the server has logged an *event* meanwhile."""
+    attack = during(outage, seconds=seconds)
+
+    def counted(deployment: ServedDeployment) -> Attacked:
+        before = deployment.logged[event]
+        done = attack(deployment)
+        return done if deployment.logged[event] > before else done._replace(runs=0)
+
+    return counted
+
+
+@contextmanager
+def locked(deployment: ServedDeployment) -> Iterator[None]:
+    """Let another program write into the database, and take its time."""
+    with closing(deployment.open(apsw.SQLITE_OPEN_READWRITE)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        finally:
+            other.execute("ROLLBACK")
+
+
+@contextmanager
+def failing_syncs(deployment: ServedDeployment) -> Iterator[None]:
+    """Let a sync fail now and then: the next is that of what makes it good."""
+    for _ in range(5):
+        deployment.fail("sync wal", 1)
+        time.sleep(0.5)
+    yield
+    deployment.calm()
+
+
+def ended_by_its_disk(deployment: ServedDeployment) -> Attacked:
+    """Let all syncs fail: the server has to end, and another one starts."""
+    process = deployment.process
+    with deployment.traffic.flowing():
+        time.sleep(SECONDS)
+        deployment.fail("sync wal", 10**6)
+        wait_until(lambda: process.poll() is not None, REACHED_IN)
+        deliveries = deployment.repeatable()
+        deployment.restart()
+        time.sleep(SECONDS)
+    return Attacked(int(process.returncode == 1), deliveries)
+
+
+def ballast(size: int) -> Callable[[ServedDeployment], Iterator[None]]:
+    """Return an outage in which so many MB of the disk are somebody else's, or what there are."""
+
+    def outage(deployment: ServedDeployment) -> Iterator[None]:
+        file = deployment.disk / "ballast"
+        with file.open("wb") as filled:
+            free = os.statvfs(deployment.disk).f_bavail * os.statvfs(deployment.disk).f_frsize
+            os.posix_fallocate(filled.fileno(), 0, min(size * _MB, free))
+        try:
+            yield
+        finally:
+            file.unlink()
+
+    return outage
+
+
+low_disk, full_disk = contextmanager(ballast(_LOW)), contextmanager(ballast(_FULL))

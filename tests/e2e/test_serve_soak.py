@@ -1,0 +1,30 @@
+"""The short form of `make soak ARGS="--store sqlite"`: `pushgrid serve` under the same ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from bench.soak.command import play_brief
+from bench.soak.served_deployment import can_have_disk
+from bench.soak.state import occurrences, table
+
+
+@pytest.mark.timeout(600)
+def test_nothing_is_lost_changed_or_ended_wrongly(report: Callable[[str], None]):
+    """
+    Six deployments at a time.
+
+    The server is killed at nine kinds of statements, in the middle of pushes, at short intervals,
+    in a pause and during a replay, and ended in order; its database is locked, its syncs fail until
+    it ends, its disk is full.
+    """
+    played = play_brief("sqlite", seed=1)
+    rows = sorted(played.rows.values())
+    report(f"{table(rows)}\n\n{occurrences(played.seen)}")
+
+    assert [row.scenario for row in rows if row.faults] == []
+    assert all(row.accepted and row.runs for row in rows)
+    assert played.unseen == []
+    assert "disk full" in played.rows or not can_have_disk()
