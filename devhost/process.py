@@ -56,12 +56,30 @@ def running_host(
     The local host also ends if this process is killed.
 
     Raises:
-        HostError: it did not become ready; the message says why, or has its last lines.
+        HostError: as `running_program`.
     """
     port = () if "--port" in options else ("--port", "0")
     command = [*program, "--root", str(root), *port, *options]
     for name in settings:  # without the values: anybody on the machine can read a command line
         command += ["--env", name]
+    with running_program(command, settings, on_line) as host:
+        yield host
+
+
+@contextlib.contextmanager
+def running_program(
+    command: Sequence[str],
+    settings: Mapping[str, str],
+    on_line: Callable[[str], None] | None = None,
+) -> Iterator[RunningHost]:
+    """
+    Run a program that prints ``ready URL``, with *settings* in its environment.
+
+    It gets SIGINT at the end of the block.
+
+    Raises:
+        HostError: it did not become ready; the message says why, or has its last lines.
+    """
     process = subprocess.Popen(
         command,
         cwd=_ROOT,

@@ -26,7 +26,7 @@ from bench.soak.soak_deployment import SETTINGS, SoakDeployment
 from bench.soak.traffic import SUBSCRIPTIONS, container_of
 from shared.adapters.sql.folder import DATABASE
 from shared.adapters.sql.store import ACCOUNT
-from testbed.arm import ADMIN_KEY
+from testbed.serving import OPTIONS, server_settings
 from testbed.subscriber import running_subscriber
 
 ROOT = Path(__file__).parents[2]
@@ -34,13 +34,6 @@ _START_SECONDS = 120.0
 _END_SECONDS = 60.0  # after SIGTERM
 _KEPT_LINES = 20_000
 _EVENT = re.compile(r'"event":"([^"]+)"')
-_SETTINGS = {
-    **SETTINGS,
-    "PUSHGRID_ADMIN_KEY": ADMIN_KEY,
-    "PUSHGRID_ALLOW_HTTP": "true",
-    "PUSHGRID_ALLOWED_NETWORKS": "127.0.0.0/8",
-    "PUSHGRID_LOG_FORMAT": "json",
-}
 #: Deliveries of what the last start has in hand: of messages that are as they were stored, and of
 #: others. A message without any is a step of a replay.
 _IN_HAND = (
@@ -95,7 +88,7 @@ class ServedStage(NamedTuple):
                 account=ACCOUNT,
                 folder=folder,
                 _disk=self.disk,
-                _settings={**_SETTINGS, **self.settings},
+                _settings=server_settings(**SETTINGS, **self.settings),
             )
             hook = stack.enter_context(running_subscriber(made.answer)).url
             stack.callback(made.kill)
@@ -132,7 +125,7 @@ class ServedDeployment(SoakDeployment):
     def begin_start(self) -> None:
         """Start the server; see `wait_until_ready`."""
         begin = disk_of(self.folder, self._disk) if self._disk else []
-        options = ("--unsafe-folder", "--port", "0", "--data", str(self.folder / "data"))
+        options = (*OPTIONS, "--data", str(self.folder / "data"))
         self._process = subprocess.Popen(
             [*begin, sys.executable, "-m", "bench.soak.attacked_server", *options],
             cwd=ROOT,

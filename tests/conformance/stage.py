@@ -5,35 +5,43 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from azure.data.tables import TableServiceClient
-from azure.storage.blob import ContainerClient
-
-from devhost.azurite import ACCOUNT
-from testbed.arm import Arm, dead_letter_destination, queue_destination
+from testbed.arm import Arm, queue_destination
 from testbed.subscriber import Push, Subscriber, running_subscriber
 from tests.conformance.editions import Case
+from tests.conformance.scaled import SCALE
+from tests.e2e.dead_letters import AnyDeadLetters
 from tests.e2e.publishing import an_event, send
+from tests.integration.push.authority import Authority
 from tests.integration.push.entra import TENANT, Entra
 
 _SETUP_THREADS = 4
 _POLL_EVERY = 0.25  # seconds
 _BETWEEN_EDITIONS = 1.0  # seconds: first attempts of all cases at once would wait for each other
 _UNSEEN = {"refused", "unsendable", "no-token"}  # nobody but the host knows of such an attempt
-_ROWS = "eventsubscriptions"
-
 
 STORAGE = "stage1"  # the account of the queues of cases for Azure resources
 PROTECTION = {
     "azureActiveDirectoryTenantId": TENANT,
     "azureActiveDirectoryApplicationIdOrUri": "api://hook",
 }
+
+
+def settings_of(entra: Entra, authority: Authority) -> dict[str, str]:
+    """Return the settings of a deployment that plays the cases with tokens of *entra*."""
+    return {
+        "PUSHGRID_TIME_SCALE": str(SCALE),
+        "PUSHGRID_WEBHOOK_CLIENT_ID": "66666666-7777-8888-9999-aaaaaaaaaaaa",
+        "PUSHGRID_WEBHOOK_CLIENT_SECRET": "s3cret-of-the-app",
+        "PUSHGRID_WEBHOOK_AUTHORITY": entra.url,
+        "REQUESTS_CA_BUNDLE": str(authority.bundle),
+    }
 
 
 @dataclass(slots=True, kw_only=True)
@@ -70,11 +78,12 @@ class Stage:
     A host with one topic for each edition and one subscription for each case.
 
     `on_line` takes what the host logs. *entra* gives tokens for the handshakes, and then refuses.
+    *spoil* replaces, in what is stored of a topic's subscription, one URL by another.
     """
 
     cases: Sequence[Case]
-    container: ContainerClient
-    tables: TableServiceClient
+    letters: AnyDeadLetters
+    spoil: Callable[[str, str, str, str], object]
     entra: Entra
     seen: dict[str, Observed] = field(init=False)
     _is_over: threading.Event = field(default_factory=threading.Event)
@@ -113,10 +122,9 @@ class Stage:
 
     def on_line(self, line: str) -> None:
         """Take one line of the host's output."""
-        start = line.find('{"event":"delivery.')
-        if start < 0:
+        if '"event":"delivery.' not in line:
             return
-        entry = json.loads(line[start:])
+        entry = json.loads(line[line.index("{") :])
         seen = self.seen.get(entry.get("subscription", ""))
         if seen is None:
             return
@@ -144,25 +152,18 @@ class Stage:
         if case.policy:
             properties["retryPolicy"] = dict(case.policy)
         if case.has_dead_letter:
-            name = self.container.container_name
-            properties["deadLetterDestination"] = dead_letter_destination(ACCOUNT, name)
+            properties["deadLetterDestination"] = self.letters.destination
         if case.endpoint == "azure":
             properties["destination"] = queue_destination(STORAGE, seen.name)
         webhook = PROTECTION if "no-token" in case.answers else None
         topic, endpoint = _topic(case.profile), f"{url}/{seen.name}"
         arm.create_subscription(topic, seen.name, endpoint, webhook, **properties)
         if "unsendable" in case.answers:
-            self._spoil_url(topic, seen.name, endpoint)
+            # HTTP can't carry it: the management API accepts none.
+            self.spoil(topic, seen.name, endpoint, f"{endpoint} spoiled")
         if door:
             door.close()  # Whoever knocks from now on is refused.
             self._doors[seen.name] = int(url.rpartition(":")[2]), door
-
-    def _spoil_url(self, topic: str, name: str, url: str) -> None:
-        """Store a URL that HTTP can't carry: the management API accepts none."""
-        rows = self.tables.get_table_client(_ROWS)
-        row = rows.get_entity(topic, name)
-        row["document"] = row["document"].replace(url, f"{url} spoiled")
-        rows.update_entity(row)
 
     def _publish_all(self, arm: Arm, editions: Sequence[str]) -> None:
         for edition in editions:
@@ -213,12 +214,11 @@ class Stage:
                 del self._doors[name]
 
     def _find_blobs(self) -> None:
-        for blob in self.container.list_blobs():
-            seen = self.seen[blob.name.split("/")[0].lower()]
+        for name, letters in self.letters.wait_for(0).items():
+            seen = self.seen[name.split("/")[0].lower()]
             if seen.blob is None:
-                found_at = time.time()
-                (document,) = json.loads(self.container.download_blob(blob.name).readall())
-                seen.blob = found_at, document
+                (document,) = letters
+                seen.blob = time.time(), document
 
 
 def _topic(edition: str) -> str:

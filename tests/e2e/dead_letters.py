@@ -1,24 +1,42 @@
-"""A container for dead letters, and waiting for what is written to it."""
+"""A container for dead letters, and waiting for what is written to it, on Azurite or SQLite."""
 
 from __future__ import annotations
 
 import json
 import time
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
+import apsw
 from azure.storage.blob import BlobServiceClient, ContainerClient
 
 from devhost.azurite import ACCOUNT, Azurite
+from shared.adapters.sql import store
+from shared.adapters.sql.folder import DATABASE
 from testbed.arm import dead_letter_destination
 from testbed.subscriber import PATIENCE
 from tests.integration.push.authority import Authority
 
+Blobs = dict[str, list[dict[str, Any]]]  # letters by the names of their blobs
+
+
+class AnyDeadLetters(Protocol):
+    """What is written to one container."""
+
+    @property
+    def destination(self) -> dict[str, Any]:
+        """The member ``deadLetterDestination`` of a subscription."""
+
+    def wait_for(self, blobs: int) -> Blobs:
+        """Return the letters, once there are so many blobs."""
+
 
 @dataclass(frozen=True, slots=True)
 class DeadLetters:
-    """What is written to one container of *account*."""
+    """Implements `AnyDeadLetters`: a container of *account*."""
 
     container: ContainerClient
     account: str = ACCOUNT
@@ -38,12 +56,40 @@ class DeadLetters:
         """The member ``deadLetterDestination`` of a subscription."""
         return dead_letter_destination(self.account, self.container.container_name)
 
-    def wait_for(self, blobs: int) -> dict[str, list[dict[str, Any]]]:
-        """Return the letters by the names of their blobs, once there are so many of these."""
-        deadline = time.monotonic() + PATIENCE
-        while len(names := list(self.container.list_blob_names())) < blobs:
-            assert time.monotonic() < deadline, f"{len(names)} blobs"
-            time.sleep(0.2)
-        return {
-            name: json.loads(self.container.download_blob(name).readall()) for name in sorted(names)
-        }
+    def wait_for(self, blobs: int) -> Blobs:
+        return _wait_for(blobs, self._find)
+
+    def _find(self) -> Blobs:
+        names = sorted(self.container.list_blob_names())
+        return {name: json.loads(self.container.download_blob(name).readall()) for name in names}
+
+
+@dataclass(frozen=True, slots=True)
+class StoredDeadLetters:
+    """Implements `AnyDeadLetters`: what a server with the folder *data* has stored."""
+
+    data: Path
+    container: str = "dead"
+
+    @property
+    def destination(self) -> dict[str, Any]:
+        return dead_letter_destination(store.ACCOUNT, self.container)
+
+    def wait_for(self, blobs: int) -> Blobs:
+        return _wait_for(blobs, self._find)
+
+    def _find(self) -> Blobs:
+        reader = apsw.Connection(str(self.data / DATABASE), apsw.SQLITE_OPEN_READONLY)
+        reader.set_busy_timeout(60_000)
+        wanted = "SELECT path, body FROM blobs WHERE container = ? ORDER BY path"
+        found = {path: json.loads(body) for path, body in reader.execute(wanted, (self.container,))}
+        reader.close()
+        return found
+
+
+def _wait_for(blobs: int, find: Callable[[], Blobs]) -> Blobs:
+    deadline = time.monotonic() + PATIENCE
+    while len(found := find()) < blobs:
+        assert time.monotonic() < deadline, f"{len(found)} blobs"
+        time.sleep(0.2)
+    return found

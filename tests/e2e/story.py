@@ -14,7 +14,7 @@ import requests
 from devhost.process import RunningHost
 from testbed.arm import Arm
 from testbed.subscriber import Push, Subscriber, answers, running_subscriber
-from tests.e2e.dead_letters import DeadLetters
+from tests.e2e.dead_letters import AnyDeadLetters
 from tests.e2e.publishing import an_event, ids, send
 
 #: Of a day's waits: 30 s take one.
@@ -31,7 +31,7 @@ class Story:
     health: Mapping[str, Any]
 
 
-def play(host: RunningHost, dead_letters: DeadLetters) -> Story:
+def play(host: RunningHost, dead_letters: AnyDeadLetters) -> Story:
     """Create, subscribe, publish, deliver, retry, dead-letter, look, delete; or fail."""
     arm, topic = Arm(host.url), f"story-{uuid.uuid4().hex[:8]}"
     arm.create_topic(topic)
