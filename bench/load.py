@@ -188,9 +188,9 @@ def settings(azurite: Azurite) -> dict[str, str]:
 
 
 def log_lines(lines: Iterable[str], event: str) -> list[dict[str, Any]]:
-    """Return the host's log lines of one kind."""
-    mark = f'{{"event":"{event}"'
-    return [json.loads(line[line.index(mark) :]) for line in list(lines) if mark in line]
+    """Return the log lines of one kind, of a host or of a server."""
+    mark = f'"event":"{event}"'
+    return [json.loads(line[line.index("{") :]) for line in list(lines) if mark in line]
 
 
 def progress(text: str) -> None:

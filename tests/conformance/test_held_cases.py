@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from devhost.azurite import Azurite
-from devhost.process import running_host
+from devhost.process import RunningHost, running_host
 from testbed.arm import Arm
 from testbed.host_settings import host_settings
+from testbed.serving import running_server, server_settings
 from testbed.subscriber import Subscriber, answers
 from tests.conformance.test_dead_letters import CASES
-from tests.e2e.dead_letters import DeadLetters
+from tests.e2e.dead_letters import AnyDeadLetters, DeadLetters, StoredDeadLetters
 from tests.e2e.publishing import ids, post
 from tests.host.running import until
 
@@ -24,19 +27,38 @@ SCALE = "30"  # the probation of five minutes takes 10 s, the shortest time to l
 HELD = {name: case for name, case in CASES.items() if "heldBy" in case}
 
 
+Deployed = Callable[[Mapping[str, str]], AbstractContextManager[tuple[RunningHost, AnyDeadLetters]]]
+
+
+@pytest.fixture(params=["azurite", "sqlite"])
+def deployed(request: pytest.FixtureRequest, tmp_path: Path) -> Deployed:
+    """Run a deployment with some settings, whose dead letters can be read."""
+
+    @contextmanager
+    def on_azurite(
+        settings: Mapping[str, str],
+    ) -> Iterator[tuple[RunningHost, AnyDeadLetters]]:
+        azurite: Azurite = request.getfixturevalue("own_azurite")
+        with running_host(host_settings(azurite, **settings)) as host:
+            yield host, DeadLetters.into_a_new_container(azurite)
+
+    @contextmanager
+    def on_sqlite(settings: Mapping[str, str]) -> Iterator[tuple[RunningHost, AnyDeadLetters]]:
+        with running_server(tmp_path / "data", server_settings(**settings)) as server:
+            yield server, StoredDeadLetters(tmp_path / "data")
+
+    return on_sqlite if request.param == "sqlite" else on_azurite
+
+
 @pytest.mark.parametrize("case", HELD.values(), ids=HELD)
 def test_what_a_hold_keeps_untried_ends_as_documented(
-    own_azurite: Azurite, subscriber: Callable[..., Subscriber], case: dict[str, Any]
+    deployed: Deployed, subscriber: Callable[..., Subscriber], case: dict[str, Any]
 ) -> None:
     receiver = subscriber(answers(*map(int, case["answers"])))
-    letters = DeadLetters.into_a_new_container(own_azurite)
-    settings = host_settings(
-        own_azurite,
-        PUSHGRID_TIME_SCALE=SCALE,
-        PUSHGRID_PROBATION_ENDS_EVENTS=str(case.get("probationEndsEvents", False)).lower(),
-    )
+    ends_events = str(case.get("probationEndsEvents", False)).lower()
+    settings = {"PUSHGRID_TIME_SCALE": SCALE, "PUSHGRID_PROBATION_ENDS_EVENTS": ends_events}
     event, topic = case["event"], case["topic"]["name"]
-    with running_host(settings) as host:
+    with deployed(settings) as (host, letters):
         arm = Arm(host.url)
         arm.create_topic(topic)
         arm.create_subscription(
@@ -61,6 +83,6 @@ def test_what_a_hold_keeps_untried_ends_as_documented(
     assert event["id"] not in ids(receiver.pushes)
 
 
-def _letters_of(letters: DeadLetters, event_id: str) -> list[dict[str, Any]]:
+def _letters_of(letters: AnyDeadLetters, event_id: str) -> list[dict[str, Any]]:
     found = letters.wait_for(0).values()
     return [each for blob in found for each in blob if each["id"] == event_id]

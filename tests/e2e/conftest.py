@@ -15,6 +15,14 @@ from tests.commands import Run, runner
 from tests.e2e.dead_letters import DeadLetters
 from tests.e2e.managing import management_client
 
+#: Settings of a deployment that tests call in all ways.
+OPEN_TO_TESTS = {
+    "PUSHGRID_ADMIN_KEY_2": "the-second-admin-key-of-tests",
+    "PUSHGRID_READER_KEY": "the-reader-s-key-of-tests",
+    "PUSHGRID_AZ_LOGIN": "true",
+    "PUSHGRID_LOCAL_SHORTCUTS": "true",
+}
+
 
 @pytest.fixture(scope="session")
 def shared_host() -> Iterator[RunningHost]:
@@ -38,11 +46,8 @@ def _settings(azurite: Azurite, scale: float) -> dict[str, str]:
     return host_settings(
         azurite,
         PUSHGRID_TIME_SCALE=str(scale),
-        PUSHGRID_ADMIN_KEY_2="the-second-admin-key-of-tests",
-        PUSHGRID_READER_KEY="the-reader-s-key-of-tests",
-        PUSHGRID_AZ_LOGIN="true",
         PUSHGRID_CLIENT_IP_HEADER="X-Forwarded-For",
-        PUSHGRID_LOCAL_SHORTCUTS="true",
+        **OPEN_TO_TESTS,
     )
 
 
