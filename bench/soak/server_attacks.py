@@ -6,11 +6,12 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from random import Random
 from typing import Any
 
 import apsw
+import requests
 
 from bench.soak.kills import REACHED_IN, SIDES, brief_steps_at, killed_by, steps_at
 from bench.soak.outages import SECONDS, Outage, during, few_descriptors, frozen
@@ -82,13 +83,14 @@ def killed_at_pause(kind: str, side: str) -> Callable[[ServedDeployment], Attack
             Arm(deployment.url).act(TOPIC, _PAUSED, action)
 
         def arm() -> None:
-            if kind in PARKING:
-                deployment.kill_at(kind, side, 1)
-            act("pause")
-            if kind in FREEING:
-                wait_until(lambda: deployment.parked() > 0, REACHED_IN)
-                deployment.kill_at(kind, side, 1)
-                act("resume")
+            with suppress(requests.RequestException):  # it was killed before its answer
+                if kind in PARKING:
+                    deployment.kill_at(kind, side, 1)
+                act("pause")
+                if kind in FREEING:
+                    wait_until(lambda: deployment.parked() > 0, REACHED_IN)
+                    deployment.kill_at(kind, side, 1)
+                    act("resume")
 
         done = killed_by(deployment, arm)
         act("resume")
