@@ -75,6 +75,7 @@ _SQLITE = {
     "full": SoakScenario(
         server_attacks.SMALL_DISK, server_attacks.disk_steps, server_attacks.disk_steps
     ),
+    "frozen": SoakScenario(_SERVED, server_attacks.frozen_steps, server_attacks.frozen_steps),
     "outages": SoakScenario(
         _SERVED, server_attacks.outage_steps, server_attacks.brief_outage_steps
     ),

@@ -141,8 +141,12 @@ def outage_steps(_: Random) -> list[Step[ServedDeployment]]:
         Step("syncs fail", failing(failing_syncs)),
         Step("syncs fail until it ends", ended_by_its_disk),
         Step("few descriptors", during(few_descriptors)),
-        Step("server frozen", during(frozen, seconds=_FROZEN, may_repeat=True)),
     ]
+
+
+def frozen_steps(_: Random) -> list[Step[ServedDeployment]]:
+    """Return a step that stops the process: what was under way may be taken for unanswered."""
+    return [Step("server frozen", during(frozen, seconds=_FROZEN, may_repeat=True))]
 
 
 def brief_outage_steps(_: Random) -> list[Step[ServedDeployment]]:

@@ -14,11 +14,11 @@ from bench.soak.state import occurrences, table
 @pytest.mark.timeout(600)
 def test_nothing_is_lost_changed_or_ended_wrongly(report: Callable[[str], None]):
     """
-    Six deployments at a time.
+    Seven deployments at a time.
 
     The server is killed at nine kinds of statements, in the middle of pushes, at short intervals,
     in a pause and during a replay, and ended in order; its database is locked, its syncs fail until
-    it ends, its disk is full.
+    it ends, its disk is full, and it is stopped for longer than its timeouts.
     """
     played = play_brief("sqlite", seed=1)
     rows = sorted(played.rows.values())
