@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from random import Random
 from threading import RLock
 
 import apsw
@@ -56,17 +57,22 @@ class RecordedDisk(apsw.VFS):
             _apply(self._on_disk[file], pending)
             self.synced += 1
 
-    def after_power_failure(self, *, torn: int = 0) -> dict[str, bytes]:
+    def after_power_failure(
+        self, *, torn: int = 0, chance: Random | None = None
+    ) -> dict[str, bytes]:
         """
         Return what is on the disk, by the name of the file.
 
         *torn*: of what was not synced so many of the first bytes as well, and nothing after them.
+        *chance*: of what was not synced any writes, each perhaps torn: disks keep no order.
         """
         images = {}
         with self._lock:
-            for file in {*self._on_disk, *self._pending}:
+            for file in sorted({*self._on_disk, *self._pending}):
                 images[file] = bytearray(self._on_disk[file])
-                _apply(images[file], list(_first(self._pending[file], torn)))
+                pending = self._pending[file]
+                kept = _any(pending, chance) if chance else _first(pending, torn)
+                _apply(images[file], list(kept))
         return {file: bytes(image) for file, image in images.items()}
 
 
@@ -110,3 +116,16 @@ def _first(changes: list[tuple[int, bytes] | int], size: int) -> Iterator[tuple[
         else:
             yield change[0], change[1][:size]
             size -= len(change[1])
+
+
+def _any(
+    changes: list[tuple[int, bytes] | int], chance: Random
+) -> Iterator[tuple[int, bytes] | int]:
+    for change in changes:
+        kind = chance.choice(("missing", "there", "torn"))
+        if kind == "missing":
+            continue
+        if isinstance(change, int) or kind == "there":
+            yield change
+        else:
+            yield change[0], change[1][: chance.randrange(len(change[1]) + 1)]
