@@ -15,15 +15,12 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import apsw
 
-from cli.serve import serve_command
+from cli.serve import serve
 from server import own_work
-from server.sqlite_home import SQLITE, SqliteHome
 from shared.adapters.sql import sqlite, store
 from shared.adapters.sql.database import Row
 from shared.adapters.sql.folder import DATABASE
@@ -32,7 +29,7 @@ from shared.adapters.sql.sender import SqlSender
 from shared.adapters.sql.sqlite import SqliteConnection
 from shared.engine.ports import Queue, Receipt, Received
 
-VFS = "attacked"
+_UNIX = "unix"  # SQLite's own VFS
 FILES = {DATABASE: "database", f"{DATABASE}-wal": "wal"}
 _CHECKPOINT_PAGES = 200  # instead of 1,000: checkpoints are what is attacked, too
 _TIMERS_EVERY = timedelta(seconds=1)
@@ -107,7 +104,7 @@ class _AttackedConnection(SqliteConnection):
 
 class _AttackedVfs(apsw.VFS):
     def __init__(self) -> None:
-        super().__init__(VFS, "")
+        super().__init__("attacked", _UNIX, makedefault=True)
 
     def xOpen(  # noqa: N802 - SQLite's name
         self, name: str | apsw.URIFilename | None, flags: list[int]
@@ -119,7 +116,7 @@ class _AttackedFile(apsw.VFSFile):
     def __init__(self, name: str | apsw.URIFilename | None, flags: list[int]) -> None:
         path = name.filename() if isinstance(name, apsw.URIFilename) else name or ""
         self._file = FILES.get(Path(path).name, "other")
-        super().__init__("", name, flags)
+        super().__init__(_UNIX, name, flags)
 
     def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802
         with FAULTS.at(f"write {self._file}"):
@@ -147,12 +144,6 @@ class _AttackedSender(SqlSender):
         return await super().replace(queue, receipt, text, visible_in)
 
 
-class _AttackedHome(SqliteHome):
-    def __init__(self, *given: Any) -> None:
-        super().__init__(*given)
-        self._make = partial(self._make, vfs=VFS)
-
-
 def _listen() -> None:
     for line in sys.stdin:
         FAULTS.take(line.rstrip("\n"))
@@ -168,7 +159,7 @@ def main() -> None:
         setattr(store, name, attacked)
     vfs = _AttackedVfs()
     threading.Thread(target=_listen, daemon=True).start()
-    serve_command(_AttackedHome, SQLITE).main(standalone_mode=True)
+    serve.main(standalone_mode=True)
     vfs.unregister()
 
 
