@@ -33,8 +33,8 @@ KINDS = (
     *(f"insert {table}" for table in ("messages", "message_payloads", "parts", "payloads")),
     *(f"delete {table}" for table in ("messages", "message_payloads", "parts")),
     *(f"update messages {column}" for column in ("run", "body", "counts", "due")),
-    *(f"insert {table}" for table in ("attempts", "counts", "blobs", "documents")),
-    *("delete documents", "update state value"),
+    *(f"insert {table}" for table in ("attempts", "attempt_hours", "counts", "blobs", "documents")),
+    *("delete documents", "update state value", "select"),
 )
 #: What takes a pause: the process is killed as the pause begins, or when it is over.
 PARKING, FREEING = ("insert parked",), ("delete parked",)
@@ -60,13 +60,14 @@ _SHORTEST, _LONGEST = 0.1, 3.0  # seconds between two of them: it may be ready o
 
 def kill_steps(chance: Random) -> list[Step[Any]]:
     """Return a step for each kind of statement, write and sync."""
-    parked = [
+    starts = [killed_at_start("wal_checkpoint", each) for each in SIDES]
+    others = [Step("kill -9: wal_checkpoint of a start", one_after_the_other(starts))] + [
         Step(
             f"kill -9: {kind}", one_after_the_other([killed_at_pause(kind, each) for each in SIDES])
         )
         for kind in (*PARKING, *FREEING)
     ]
-    found: list[Step[Any]] = [*steps_at(KINDS, chance), *parked]
+    found: list[Step[Any]] = [*steps_at(KINDS, chance), *others]
     chance.shuffle(found)
     return found
 
@@ -95,6 +96,24 @@ def killed_at_pause(kind: str, side: str) -> Callable[[ServedDeployment], Attack
         done = killed_by(deployment, arm)
         act("resume")
         return done
+
+    return attack
+
+
+def killed_at_start(kind: str, side: str) -> Callable[[ServedDeployment], Attacked]:
+    """Make an attack that kills the process, and the next one as it starts."""
+
+    def attack(deployment: ServedDeployment) -> Attacked:
+        accepted = deployment.ledger.accepted
+        with deployment.traffic.flowing():
+            wait_until(lambda: bool(accepted), REACHED_IN)
+            deployment.kill()
+            deliveries = deployment.repeatable()
+            deployment.begin_start()
+            deployment.kill_at(kind, side, 1)
+            is_reached = wait_until(lambda: deployment.process.poll() is not None, REACHED_IN)
+            deployment.restart()
+        return Attacked(int(is_reached), deliveries)
 
     return attack
 
