@@ -136,7 +136,7 @@ fmt: develop ## format, and fix lint errors that can be fixed automatically
 bench: develop $(if $(filter peers,$(OF)),$(BULLMQ)/node_modules/.stamp $(CELERY)/.stamp) ## measure what a delivery costs (OF=home: pushgrid serve idle, with a million waiting, for half an hour; OF=slow: slow endpoints; OF=isolation: healthy beside failing ones; OF=filters; OF=operations; OF=peers: beside job queues; APP=path: of another checkout)
 	@APP="$(APP)" $(PY) -m bench $(or $(OF),price) $(ARGS)
 
-soak: develop ## attack a deployment for half an hour: kills, faults, outages, shortages; judges each delivery (ARGS="--minutes 5"; OF=ratios: a slow endpoint, an outage)
+soak: develop ## attack a deployment for half an hour: kills, faults, outages, shortages; judges each delivery (ARGS="--minutes 5 --store sqlite": of pushgrid serve; OF=ratios: a slow endpoint, an outage)
 	@$(PY) -m bench $(or $(OF),soak) $(ARGS)
 
 clean: ## remove everything that setup and tests created
