@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -235,10 +234,10 @@ def ballast(size: int) -> Callable[[ServedDeployment], Iterator[None]]:
 
     def outage(deployment: ServedDeployment) -> Iterator[None]:
         file = deployment.disk / "ballast"
-        with file.open("wb") as filled:
-            free = os.statvfs(deployment.disk).f_bavail * os.statvfs(deployment.disk).f_frsize
-            os.posix_fallocate(filled.fileno(), 0, min(size * _MB, free))
         try:
+            with file.open("wb", buffering=0) as filled, suppress(OSError):  # there is no more
+                for _ in range(size):
+                    filled.write(bytes(_MB))
             yield
         finally:
             file.unlink()
