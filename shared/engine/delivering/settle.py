@@ -74,7 +74,8 @@ class Settler:
     _later: list[_Waiting[tuple[Part, Delivery]]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.message.answered_late = self._answered_late
+        # No method: a circle of settler and message would leave both to the garbage collector.
+        self.message.answered_late = partial(_answered_late, self.settling, self.recorder)
 
     def begin(self, part: Part) -> None:
         """Take a part, and end what of it is not tried any more."""
@@ -200,26 +201,6 @@ class Settler:
                 seconds=round((now - began_at).total_seconds(), 3),
             )
 
-    def _answered_late(
-        self, part: Part, batch: Batch, outcome: DeliveryOutcome
-    ) -> Coroutine[Any, Any, bool]:
-        """
-        Take back what followed for late successes; tell whether none is delivered again.
-
-        No coroutine function: one would begin in a later turn of the loop, and what is settled
-        before that would still come again. `take_back` marks the successes now; what it returns
-        waits for storage.
-        """
-        taken_back = self.settling.take_back(part.key, batch)
-        return self._log_late(part, batch, outcome, taken_back)
-
-    async def _log_late(
-        self, part: Part, batch: Batch, outcome: DeliveryOutcome, taken_back: Awaitable[bool]
-    ) -> bool:
-        is_taken_back = await taken_back
-        self.recorder.answered_late(part, batch, outcome, is_cancelled=is_taken_back)
-        return is_taken_back
-
     async def _attempted(self, part: Part, batch: Batch, attempted: Attempted) -> None:
         """Decide what follows an attempt; its events come back together."""
         recorder, outcome = self.recorder, attempted.outcome
@@ -343,6 +324,36 @@ class Settler:
         """Correct as what deliveries were counted that come again."""
         if follow_up.blob_due_at is None:
             part.counts["held" if follow_up.is_held else "retried"] += by
+
+
+def _answered_late(
+    settling: Settling,
+    recorder: AttemptRecorder,
+    part: Part,
+    batch: Batch,
+    outcome: DeliveryOutcome,
+) -> Coroutine[Any, Any, bool]:
+    """
+    Take back what followed for late successes; tell whether none is delivered again.
+
+    No coroutine function: one would begin in a later turn of the loop, and what is settled before
+    that would still come again. `take_back` marks the successes now; what it returns waits for
+    storage.
+    """
+    taken_back = settling.take_back(part.key, batch)
+    return _log_late(recorder, part, batch, outcome, taken_back)
+
+
+async def _log_late(
+    recorder: AttemptRecorder,
+    part: Part,
+    batch: Batch,
+    outcome: DeliveryOutcome,
+    taken_back: Awaitable[bool],
+) -> bool:
+    is_taken_back = await taken_back
+    recorder.answered_late(part, batch, outcome, is_cancelled=is_taken_back)
+    return is_taken_back
 
 
 def _due_alike(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -16,6 +17,7 @@ from pushgrid.testing.memory.pushing import Sent
 from shared.delivery.delivery import Delivery
 from shared.delivery.messages.message import VERSION
 from shared.delivery.outcome import Outcome
+from shared.engine.delivering.in_hand import MessageInHand, Part
 from shared.engine.ports import Queue
 from shared.errors import MalformedMessage, StorageUnavailable
 from shared.http import Exchange, Failure, LateAnswerHandler, NotAnswered, OutboundRequest
@@ -315,3 +317,24 @@ def test_failures_are_stored_while_slow_ones_go_on(
     app.loop.settle()
     assert task.done()
     assert groups(app, queue) == [[0, 1, 2, 4], [3]]
+
+
+def test_what_has_ended_is_freed_without_the_garbage_collector(app: Deployment) -> None:
+    """With its events: in circles they would stay until a collection, and make it dearer."""
+    app.subscribe()
+    app.run(a_message())
+    gc.collect()
+    before = _in_hand()  # of other tests
+    gc.disable()
+    try:
+        app.run(a_message())
+        app.pusher.sent.clear()  # It would hear of late answers.
+        after = _in_hand()
+    finally:
+        gc.enable()
+
+    assert after == before
+
+
+def _in_hand() -> list[object]:
+    return [each for each in gc.get_objects() if type(each) in (MessageInHand, Part)]
