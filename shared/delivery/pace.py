@@ -209,8 +209,8 @@ class Pacing(NamedTuple):
     def with_share(self, share: Share, limits: RequestLimits, a_minute: int | None) -> Pacing:
         """Return the pace by a share of these limits."""
         wholes = (*limits, a_minute)
-        at_once, a_second, a_minute = (each and share.of(each) for each in wholes)
-        return self._replace(at_once=at_once, a_second=a_second, a_minute=a_minute)
+        at_once, a_second, a_minute = [each and share.of(each) for each in wholes]
+        return Pacing(at_once, a_second, a_minute, self.next_at, self.allowance)
 
     @property
     def is_stopped(self) -> bool:
@@ -231,7 +231,7 @@ class Pacing(NamedTuple):
         return self.at_once is None or under_way < self.at_once
 
     def after_request(self, now: float) -> Pacing:
-        return self._replace(next_at=now + 1 / self.most_a_second)
+        return self._replace(next_at=now + 1 / self.most_a_second) if self.a_second else self
 
     def ask(self, now: datetime) -> tuple[Pacing, datetime | None]:
         """Do as `ask` by the rate that the endpoint allows, if it has named one."""

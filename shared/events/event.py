@@ -68,10 +68,10 @@ def _names(text: str | None) -> EventNames:
         found = json.loads(text or "")
     except ValueError:
         return EventNames()
-    if not isinstance(found, Mapping):
+    if not isinstance(found, dict):
         return EventNames()
     members = (found.get("id"), found.get("eventType", found.get("type")), found.get("subject"))
-    known, kind, subject = (None if each is None else clip(str(each)) for each in members)
+    known, kind, subject = [None if each is None else clip(str(each)) for each in members]
     return EventNames(known, kind, subject, str(found.get("dataVersion", "")))
 
 

@@ -90,8 +90,9 @@ def push_request(  # noqa: PLR0913 - each by its name
         queue = QueueAddress(destination.account, destination.name, destination.keep_seconds)
         body = event_body(subscription, first.event)
         return OutboundRequest("POST", destination.url, {}, body, queue=queue)
-    bodies = [event_body(subscription, each.event) for each in batch]
-    headers = _headers(subscription, terms, batch)
+    texts = [each.event for each in batch]
+    bodies = [event_body(subscription, text) for text in texts]
+    headers = _headers(subscription, terms, batch, texts)
     trace = common_trace(batch) if new_span_id else None
     if new_span_id and trace and {PARENT, STATE}.isdisjoint(map(str.lower, headers)):
         headers |= trace.headers(new_span_id())  # beside custom ones of other names
@@ -111,7 +112,9 @@ def _is_array(subscription: EventSubscription, terms: DeliveryTerms) -> bool:
     return terms.batching.max_events > 1 or not is_cloud_event
 
 
-def _headers(subscription: EventSubscription, terms: DeliveryTerms, batch: Batch) -> dict[str, str]:
+def _headers(
+    subscription: EventSubscription, terms: DeliveryTerms, batch: Batch, texts: Sequence[str]
+) -> dict[str, str]:
     """
     Return Event Grid's headers and the custom ones.
 
@@ -138,8 +141,8 @@ def _headers(subscription: EventSubscription, terms: DeliveryTerms, batch: Batch
         headers |= {
             "Content-Type": "application/json; charset=utf-8",
             "aeg-metadata-version": "1",
-        } | _data_version([each.event for each in batch])
-    return headers | custom_headers(terms.headers, first.event)
+        } | _data_version(texts)
+    return headers | custom_headers(terms.headers, texts[0])
 
 
 def _message_id(batch: Batch, subscription: EventSubscription) -> str:

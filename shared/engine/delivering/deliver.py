@@ -178,7 +178,7 @@ class Deliver:
             entering.cancel()
             settler.comes_again()
             raise
-        for part in parts:
+        for part in parts if faults else ():
             if fault := faults.get(part.key.folded):
                 _log_fault(part, fault)
                 if len(parts) == 1 or not await self._store_apart(part, settler):

@@ -129,8 +129,7 @@ class Endpoint:
             if self._answered:
                 self.look_soon()  # Also if learning or looking raises.
             self._take_answer(*answered)
-        before = self.under_way
-        self._look()
+        begun = self._look()
         self._await()
         if self._answered or (self.line and self.waits is None):
             self.look_soon()
@@ -139,11 +138,18 @@ class Endpoint:
             self._requeue_unless_prompt(
                 each for each in entered if each.message.of_queue.is_half_full
             )
-        return self.under_way - before
+        return begun
 
-    def _look(self) -> None:
-        """Do what the gate says, until a request begins, or the line is empty or waits."""
-        self.waits, now, before = None, self.scheduler.clock.now(), self.under_way
+    def _look(self) -> int:
+        """
+        Do what the gate says, until a request begins, or the line is empty or waits.
+
+        Returns how many were begun.
+        """
+        self.waits = None
+        if not self.line:
+            return 0
+        now, before = self.scheduler.clock.now(), self.under_way
         while self.line and self.waits is None and self.under_way == before:
             found = gate(self._state(now), now)
             if isinstance(found, Wait):
@@ -152,6 +158,7 @@ class Endpoint:
                 self._begin_next(now, is_probe=found.is_probe)
             else:
                 self._requeue(self.parts, found)
+        return self.under_way - before
 
     def book_return(self, texts: Sequence[str | None]) -> datetime:
         """Book the return of events for which there is no room; a text not read yet is ``None``."""
@@ -178,7 +185,7 @@ class Endpoint:
         if all(await asyncio.gather(*taken)):
             limit, half_used = self.limit, request.began_half_used
             self.limit = limit.after_late_success(request.ended_at, half_used=half_used)
-            self._accept(request)
+            self._accept(request, loop_time())
             self.look_soon()
 
     def _state(self, now: datetime) -> EndpointState:
@@ -292,21 +299,23 @@ class Endpoint:
         if result.succeeded:
             if request.began_half_used or self.limit.is_half_used(self.under_way + 1):
                 self.limit = self.limit.after_success()
-            self._accept(request)
+            self._accept(request, now)
         elif seen.outcome not in EVENTS_FAULT:
             self.limit = self.limit.after_failure(request.began_at, now)
         self.times = self.times.with_another(now - request.began_at)
         self._judge_speed()
         self.health.observed(seen, request.part.terms)
 
-    def _accept(self, request: PushRequest) -> None:
+    def _accept(self, request: PushRequest, now: float) -> None:
         requests = requests_for(self.subscription.batching, _texts(request.batch))
-        self.accepted = self.accepted.with_more(requests, loop_time())
+        self.accepted = self.accepted.with_more(requests, now)
 
     def _judge_speed(self) -> None:
-        self.scheduler.budget.count(self.speed, -self.under_way)
-        self.speed = self.times.speed(self._hangs_for())
-        self.scheduler.budget.count(self.speed, self.under_way)
+        speed = self.times.speed(self._hangs_for())
+        if speed is not self.speed:
+            self.scheduler.budget.count(self.speed, -self.under_way)
+            self.speed = speed
+            self.scheduler.budget.count(speed, self.under_way)
 
     async def _probe(self, terms: DeliveryTerms) -> None:
         """Claim the probe of a hold that is over by time, and push one request alone."""

@@ -84,6 +84,7 @@ class Part:
     to_push: Sequence[Delivery]
     ended: Sequence[tuple[Delivery, End]]  # those that are not tried any more
     lost: Sequence[Delivery]  # those whose event is gone
+    key: SubscriptionKey = field(init=False)  # of the subscription that gets the events
     message: MessageInHand = field(init=False)
     endpoint: EndpointHandle = field(init=False)
     open: int = 0  # deliveries that wait, or are under way
@@ -97,10 +98,8 @@ class Part:
     # When the subscription was compared with storage, in seconds, and whether it is unchanged.
     confirmed: tuple[float, bool] | None = None
 
-    @property
-    def key(self) -> SubscriptionKey:
-        """The subscription that gets the events."""
-        return self.source.key
+    def __post_init__(self) -> None:
+        self.key = self.source.key
 
     def begin(self, message: MessageInHand) -> None:
         """Count what is to be pushed as open."""
@@ -164,6 +163,11 @@ class MessageInHand:
 
     def have_entered(self) -> None:
         self.is_entering = False
+        if not self.parts:  # else a result comes
+            self._news.set()
+
+    def wake(self) -> None:
+        """End the wait for a result: there is something to store."""
         self._news.set()
 
     def abandon(self, part: Part | None = None) -> None:

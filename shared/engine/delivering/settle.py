@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import (
-    AsyncIterator,
     Awaitable,
     Callable,
     Coroutine,
     Iterator,
+    Mapping,
     Sequence,
 )
 from dataclasses import dataclass, field, replace
@@ -47,6 +47,7 @@ from shared.engine.ports.settling import (
 from shared.subscriptions.subscription import EventSubscription
 from shared.tasks import loop_time
 
+K = TypeVar("K")
 T = TypeVar("T")
 _Waiting = tuple[datetime, bool, T]
 
@@ -130,9 +131,12 @@ class Settler:
             ]
         if repeat_for is None:
             repeat_for = self.message.of_queue.repeat_for
-        async for _, each, settled in self._answers(dated, repeat_for):
-            if each.ends and settled.answer is not Answer.NOT_OURS:
-                self.recorder.ends.dropped(each.ends)
+        asked = dict(enumerate(dated))
+        while asked:
+            answers, asked = await self._ask(asked, repeat_for)
+            for _, each, settled in answers:
+                if each.ends and settled.answer is not Answer.NOT_OURS:
+                    self.recorder.ends.dropped(each.ends)
 
     def comes_again(self, part: Part | None = None) -> None:
         """Push nothing more of one part, or of the whole message: it comes again."""
@@ -156,35 +160,32 @@ class Settler:
     async def _flush(self) -> None:
         """Settle what was decided, with the attempts that led to it."""
         self._flush_at = None
-        settlements = self._settlements(self.clock.now())
-        parts = [*settlements]
-        found = self._answers([*settlements.values()], self.message.of_queue.repeat_for)
-        async for place, settlement, settled in found:
-            part = parts[place]
-            part.counts["retried"] += len(settlements[part].ends) - len(settlement.ends)
-            self._settled(part, settlement, settled)
+        asked = settlements = self._settlements(self.clock.now())
+        while asked:
+            answers, asked = await self._ask(asked, self.message.of_queue.repeat_for)
+            for part, settlement, settled in answers:
+                part.counts["retried"] += len(settlements[part].ends) - len(settlement.ends)
+                self._settled(part, settlement, settled)
         for part in self._parts:  # Also of one that failed the attempts were made.
             if part.rows and part.key.folded in self.message.faults:
                 self.recorder.history.add(part.rows)
                 part.rows = []
 
-    async def _answers(
-        self, settlements: Sequence[Settlement], repeat_for: timedelta
-    ) -> AsyncIterator[tuple[int, Settlement, Settled]]:
-        """Yield the place of each, what was settled at last, and the answer."""
-        asked = dict(enumerate(settlements))
-        while asked:
-            again = {}
-            found = await self.settling.settle([*asked.values()], repeat_for)
-            for settled, (place, each) in zip(found, asked.items(), strict=True):
-                if settled.answer is Answer.CHANGED:
-                    telemetry.info(
-                        "delivery.unconfirmed", **each.part.key._asdict(), count=len(each.ends)
-                    )
-                    again[place] = judged_again(each, self.clock.now())
-                else:
-                    yield place, each, settled
-            asked = again  # which ends nothing any more
+    async def _ask(
+        self, asked: Mapping[K, Settlement], repeat_for: timedelta
+    ) -> tuple[list[tuple[K, Settlement, Settled]], dict[K, Settlement]]:
+        """Settle; return the answers, and what is to be asked again, as it ends nothing now."""
+        answers, again = [], {}
+        found = await self.settling.settle([*asked.values()], repeat_for)
+        for settled, (key, each) in zip(found, asked.items(), strict=True):
+            if settled.answer is Answer.CHANGED:
+                telemetry.info(
+                    "delivery.unconfirmed", **each.part.key._asdict(), count=len(each.ends)
+                )
+                again[key] = judged_again(each, self.clock.now())
+            else:
+                answers.append((key, each, settled))
+        return answers, again
 
     def _log_runs(self) -> None:
         """Log of each part what came of it."""
@@ -270,6 +271,7 @@ class Settler:
     def _flush_soon(self) -> None:
         if self._flush_at is None:
             self._flush_at = loop_time() + GATHER_FOR
+            self.message.wake()
 
     def _settlements(self, now: datetime) -> dict[Part, Settlement]:
         """Return what was decided, and which parts nothing is open of, once."""

@@ -35,8 +35,10 @@ class PutSettling:
             for follow_up in (each for part in parts for each in part.follow_ups):
                 alike = follow_up.part.due, follow_up.is_held
                 together[id(follow_up) if follow_up.blob_due_at else alike].append(follow_up)
-            await _all_stored(self._store(each, repeat_for) for each in together.values())
-            self._record([each for part in parts for each in part.attempts])
+            if together:
+                await _all_stored(self._store(each, repeat_for) for each in together.values())
+            if attempts := [each for part in parts for each in part.attempts]:
+                self._record(attempts)
             return self._late.told(parts)
 
     async def _store(self, together: Sequence[FollowUp], repeat_for: timedelta) -> None:
