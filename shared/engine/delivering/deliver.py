@@ -170,12 +170,14 @@ class Deliver:
     async def _deliver(self, parts: Sequence[MessagePart], settler: Settler, turns: Turns) -> None:
         """Push the parts side by side; an internal error in one harms no other."""
         faults = settler.message.faults
-        entering = asyncio.create_task(self._enter_all(parts, settler, turns))
+        begun: list[asyncio.Task[Settlement | None]] = []
+        entering = asyncio.create_task(self._enter_all(parts, settler, turns, begun))
         try:
             await settler.run()
             await entering
         except BaseException:
-            entering.cancel()
+            for task in (entering, *begun):  # Now: none of them may line up a part after this.
+                task.cancel()
             settler.comes_again()
             raise
         for part in parts if faults else ():
@@ -186,11 +188,14 @@ class Deliver:
                     raise fault
 
     async def _enter_all(
-        self, parts: Sequence[MessagePart], settler: Settler, turns: Turns
+        self,
+        parts: Sequence[MessagePart],
+        settler: Settler,
+        turns: Turns,
+        entering: list[asyncio.Task[Settlement | None]],
     ) -> None:
         """Line up all parts in their turn; one that waits for storage keeps no other waiting."""
         message = settler.message
-        entering: list[asyncio.Task[Settlement | None]] = []
         try:
             for part in parts:
                 await turns.wait(part.key.folded)

@@ -284,6 +284,9 @@ class Settler:
                 follow_ups[part].append(FollowUp(part.again(deliveries, due), is_held))
         self._later, settlements = [], {}
         for part in self._parts:
+            if part.key.folded in self.message.faults:  # It comes again as it was.
+                part.ends = []
+                continue
             is_whole = self.message.has_ended(part)
             follow_ups[part] += part.dead_letters(now)
             if follow_ups[part] or part.ends or (is_whole and not part.is_settled):
