@@ -51,8 +51,6 @@ class RequestReader:
         """
         Return the request of *scope* without its body, for the URL that its client has asked for.
 
-        Clients that join URLs carelessly double slashes: they count as one.
-
         Raises:
             BadRequest: it has not exactly one header ``Host``.
         """
@@ -70,7 +68,7 @@ class RequestReader:
         headers.pop(self.client_header, None)
         if client:
             headers[self.client_header] = str(client)
-        path = _SLASHES.sub("/", scope["raw_path"].decode("latin-1"))
+        path = _one_slash(scope["raw_path"].decode("latin-1"))
         query = scope["query_string"].decode("latin-1")
         url = f"{scheme}://{host}{path}" + (f"?{query}" if query else "")
         return HttpRequest(method=scope["method"], url=url, headers=headers, query=query_of(url))
@@ -125,7 +123,7 @@ def decoded_path(raw: str) -> str:
     """
     Return the path of a request for routing: decoded but for ``%2F``, without a leading slash.
     """
-    parts = _ENCODED_SLASH.split(raw)
+    parts = _ENCODED_SLASH.split(_one_slash(raw))
     decoded = "".join(
         part if _ENCODED_SLASH.fullmatch(part) else unquote_to_bytes(part).decode(errors="replace")
         for part in parts
@@ -137,6 +135,11 @@ def decoded_path(raw: str) -> str:
         elif segment != ".":
             segments.append(segment)
     return "/".join(segments)
+
+
+def _one_slash(path: str) -> str:
+    """Return *path* with doubled slashes, as clients join URLs carelessly, as one."""
+    return _SLASHES.sub("/", path)
 
 
 def _headers(raw: Sequence[tuple[bytes, bytes]]) -> dict[str, str]:

@@ -48,11 +48,10 @@ _TOLD = (
     test_traces,
 )
 
-#: What is about queues or accounts on Azure, and what a host does with a path before the app.
+#: What is about queues or accounts on Azure.
 _NOT_HERE = {
     test_management_sdk.test_a_storage_queue_as_destination,
     test_management_sdk.test_storage_accounts_are_sources,
-    test_careless_clients.test_doubled_slashes_count_as_one,
 }
 
 

@@ -111,6 +111,7 @@ def test_repeated_headers_are_joined_and_doubled_slashes_are_one():
         ("/subscriptions/a%2Fb", "subscriptions/a%2Fb"),
         ("/a/./b/../c", "a/c"),
         ("/%2e%2e/healthz", "healthz"),
+        ("//topics///a%20b//api/events", "topics/a b/api/events"),
         ("/", ""),
     ],
 )
