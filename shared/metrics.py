@@ -190,7 +190,10 @@ def total_of(all_counts: Iterable[Counts]) -> dict[Series, Sum]:
 def text_of_counts(counts: Counts) -> str:
     """Write counts as JSON: a list for each series."""
     series = [[each.metric, dict(each.dimensions), *sum_] for each, sum_ in counts.items()]
-    return json.dumps(series, separators=(",", ":"))
+    return _compact(series)
+
+
+_compact = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def counts_of_text(text: str) -> dict[Series, Sum]:

@@ -40,6 +40,7 @@ class WrittenBlob(NamedTuple):
     api: str = "PutBlob"
     blob_type: str = "BlockBlob"
     access_tier: str = "Default"
+    is_counted: bool = False  # its events are counted as dead letters
 
     @property
     def subject(self) -> str:

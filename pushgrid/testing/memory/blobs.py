@@ -11,7 +11,7 @@ from pushgrid.testing.memory.clock import FakeClock
 from pushgrid.testing.memory.faults import MemoryPort, Seam, at_once, request
 from shared.clock import Deadline
 from shared.deadletter.blob_summary import BlobSummary
-from shared.engine.ports import Chance, Listing, NoContainer, StoredBlob
+from shared.engine.ports import Chance, KeyedCounts, Listing, NoContainer, StoredBlob
 from shared.errors import StorageUnavailable, StorageUnreachable
 from shared.events.notices import WrittenBlob
 from shared.subscriptions.subscription import DeadLetterDestination
@@ -85,7 +85,9 @@ class MemoryDeadLetters(MemoryPort):
         path: str,
         body: bytes,
         summary: BlobSummary | None = None,
+        counts: KeyedCounts | None = None,
     ) -> WrittenBlob | None:
+        del counts  # There is no transaction.
         container = destination.container
         if self._lacks_container(destination):
             return None

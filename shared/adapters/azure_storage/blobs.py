@@ -22,7 +22,7 @@ from shared.clock import Deadline
 from shared.deadletter.blob_summary import BlobSummary
 from shared.deadletter.reader import UnreadableBlob
 from shared.engine.caching.cache import Cache
-from shared.engine.ports import Listing, NoContainer, StoredBlob, Threads
+from shared.engine.ports import KeyedCounts, Listing, NoContainer, StoredBlob, Threads
 from shared.errors import FirstFault, StorageUnavailable
 from shared.events.notices import WrittenBlob
 from shared.settings import NAMES
@@ -148,7 +148,9 @@ class StorageDeadLetters:
         path: str,
         body: bytes,
         summary: BlobSummary | None = None,
+        counts: KeyedCounts | None = None,
     ) -> WrittenBlob | None:
+        del counts  # There is no transaction.
         client = self._container(destination)
         metadata = summary.to_metadata() if summary else None
         with storage_errors():

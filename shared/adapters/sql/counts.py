@@ -16,6 +16,7 @@ from shared.adapters.sql.database import (
     plain,
     text_of_plain,
 )
+from shared.adapters.sql.tally import WRITE_COUNTS
 from shared.clock import Deadline
 from shared.errors import FirstFault
 from shared.metrics import (
@@ -33,11 +34,6 @@ from shared.subscriptions.subscription import SubscriptionKey
 
 _SUM = "sum"
 _DAY = timedelta(days=1)
-_WRITE = (
-    "INSERT INTO counts (span, topic, subscription, start, instance, counts)"
-    " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (span, topic, subscription, start, instance)"
-    " DO UPDATE SET counts = excluded.counts"
-)
 _DELETE = (
     "DELETE FROM counts WHERE span = ? AND topic = ? AND subscription = ? AND start = ?"
     " AND instance = ?"
@@ -62,7 +58,7 @@ class SqlCounts:
             for each in rows
         ]
         if written:
-            self._database.write(lambda writing: writing.run_all(_WRITE, written))
+            self._database.write(lambda writing: writing.run_all(WRITE_COUNTS, written))
 
     def minutes(
         self, topic: str, subscription: str, since: datetime, until: datetime
@@ -122,7 +118,7 @@ class SqlCounts:
                 counts = total_of(counts_of_text(row[5]) for row in rows)
                 until = max(row[3] for row in rows)
                 text = text_of_counts(counts)
-                writing.run(_WRITE, *(_SUM, topic, subscription, until, "", text))
+                writing.run(WRITE_COUNTS, *(_SUM, topic, subscription, until, "", text))
             elif rows and rows[0][3] < micros(forget):
                 writing.run(_DELETE, *rows[0][:5])
             return len(hours)

@@ -9,11 +9,15 @@ U+0000 nor a lone surrogate.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol, TypeVar
 
+from shared.metrics import Counts
+from shared.subscriptions.subscription import SubscriptionKey
+
 T = TypeVar("T")
+CountedIn = tuple[SubscriptionKey, int]  # whose, folded, and in which minute, in microseconds
 Row = tuple[Any, ...]
 
 MOST_ROWS = 1000  # that one statement changes: others wait for it
@@ -39,6 +43,9 @@ class WriteTransaction(ReadTransaction, Protocol):
 
     def run_all(self, statement: str, parameters: Iterable[Row]) -> None:
         """Run *statement* with each of *parameters*."""
+
+    def count(self, counts: Mapping[CountedIn, Counts]) -> None:
+        """Add to counts, with the transaction: the last thing that a write does."""
 
 
 Write = Callable[[WriteTransaction], T]

@@ -22,9 +22,10 @@ from shared.adapters.sql.database import (
     micros,
     moment,
 )
+from shared.adapters.sql.tally import WaitingCounts
 from shared.clock import Clock, Deadline
 from shared.deadletter.blob_summary import BlobSummary
-from shared.engine.ports import DeadLetters, Listing, StoredBlob
+from shared.engine.ports import DeadLetters, KeyedCounts, Listing, StoredBlob
 from shared.errors import StorageUnavailable
 from shared.events.notices import WrittenBlob
 from shared.settings import NAMES
@@ -65,14 +66,24 @@ class SqlDeadLetters:
         path: str,
         body: bytes,
         summary: BlobSummary | None = None,
+        counts: KeyedCounts | None = None,
     ) -> WrittenBlob | None:
         if not self._is_own(destination):
             return self._elsewhere(destination).write(destination, path, body, summary)
-        return self._write(destination.container, path, body, summary)
+        written = self._write(destination.container, path, body, summary, counts)
+        return written._replace(is_counted=counts is not None)
 
     def _write(
-        self, container: str, path: str, body: bytes, summary: BlobSummary | None = None
+        self,
+        container: str,
+        path: str,
+        body: bytes,
+        summary: BlobSummary | None = None,
+        counts: KeyedCounts | None = None,
     ) -> WrittenBlob:
+        tally = WaitingCounts(self._clock)
+        if counts:
+            tally.add(*counts)
         metadata = json.dumps(summary.to_metadata()) if summary else None
         described = micros(self._clock.now()), f'"0x{crc32(body):X}"', len(body)
 
@@ -83,6 +94,7 @@ class SqlDeadLetters:
                 *(container, path, *described, metadata, body),
             )
             if is_new:
+                writing.count(tally.counts)
                 return described, True
             ((found, there),) = writing.rows(
                 "SELECT body, written FROM blobs WHERE container = ? AND path = ?",

@@ -30,6 +30,7 @@ from shared.adapters.sql.messages import (
     rewrite,
     settle_parts,
 )
+from shared.adapters.sql.tally import WaitingCounts
 from shared.adapters.sql.traits import SQL
 from shared.arm.subscription_codec import to_subscription_in_force
 from shared.clock import Clock
@@ -76,6 +77,7 @@ class _Steps(NamedTuple):
     rest: NewMessage | None  # what the message has then; ``None``: what it has, but whole parts
     conditions: Sequence[Settlement]
     attempts: Sequence[Row]
+    counts: WaitingCounts
 
 
 class SqlSettling:
@@ -98,6 +100,7 @@ class SqlSettling:
         self._lease = lease
         self._clock = clock
         self._late = LateSuccesses(sender=sender, metrics=metrics)
+        self.metrics = WaitingCounts(clock)
         self.comes_again = self._late.comes_again
         self.take_back = self._late.take_back
         self._is_unknown = False  # whether an earlier try was stored
@@ -122,9 +125,10 @@ class SqlSettling:
                 if answer is not Answer.NOT_OURS:
                     self._open -= steps.ended  # keeps what is above zero
                     self._settled = steps.settled
+                    self.metrics.forget(_keys(kept))
                     self._late.stored(each.queued for each in steps.following)
                 break
-            told = iter(self._late.told(kept, answer))
+            told = iter(self._late.told(kept, answer, are_drops_stored=True))
             return [Settled(Answer.CHANGED) if each in changed else next(told) for each in parts]
 
     def _steps(self, parts: Sequence[Settlement]) -> _Steps:
@@ -147,7 +151,9 @@ class SqlSettling:
         rest = self._rest(settled, whole) if partly else None
         conditions = [each for each in parts if each.ends]
         attempts = [row_of(each) for part in parts for each in part.attempts]
-        return _Steps(following, ended, whole, settled, rest, conditions, attempts)
+        counts = self.metrics.of(_keys(parts))
+        self._late.count_drops(parts, counts)
+        return _Steps(following, ended, whole, settled, rest, conditions, attempts, counts)
 
     def _messages(self, together: Sequence[FollowUp]) -> Iterator[_New]:
         """Yield the messages for what is due together, but what was delivered meanwhile."""
@@ -223,6 +229,7 @@ class SqlSettling:
             rewrite(writing, steps.rest)
         else:
             settle_parts(writing, number, steps.whole)
+        writing.count(steps.counts.counts)
         return Answer.SETTLED, is_over
 
     def _then(self, steps: _Steps) -> Callable[[tuple[Answer, bool] | None], None]:
@@ -268,6 +275,10 @@ def _is_unchanged(writing: WriteTransaction, settlement: Settlement) -> bool:
 
 
 def _followed(settlement: Settlement) -> list[Delivery]:
-    """Return what has ended, or comes again."""
+    """Return what was delivered, has ended, or comes again."""
     again = (each for follow_up in settlement.follow_ups for each in follow_up.part.deliveries)
-    return [*(end.delivery for end in settlement.ends), *again]
+    return [*settlement.delivered, *(end.delivery for end in settlement.ends), *again]
+
+
+def _keys(settlements: Sequence[Settlement]) -> set[SubscriptionKey]:
+    return {each.part.key.folded for each in settlements}

@@ -9,7 +9,7 @@ a power failure leaves has to be what was answered. If they fail, the store is d
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -20,12 +20,21 @@ from typing import Any, NamedTuple, TypeVar
 import apsw
 
 from shared import telemetry
-from shared.adapters.sql.database import ReadTransaction, Row, Write, micros, moment
+from shared.adapters.sql.database import (
+    CountedIn,
+    ReadTransaction,
+    Row,
+    Write,
+    micros,
+    moment,
+)
 from shared.adapters.sql.folder import DATABASE, FILE_MODE, Folder, StoreRefused, sync
 from shared.adapters.sql.group_writer import Broken, GroupWriter
 from shared.adapters.sql.migrations import LATEST, Migration, migrations, refusal
+from shared.adapters.sql.tally import CountedRows
 from shared.clock import Clock
 from shared.errors import StorageUnavailable, Unstorable
+from shared.metrics import Counts
 
 T = TypeVar("T")
 LOW_WATER = 256 * 1024 * 1024  # free bytes: below, the database does not grow
@@ -77,6 +86,7 @@ class SqliteConnection:
         self._seen: datetime | None = None  # until `begin_run` knows
         self._began: tuple[datetime, float] | None = None  # the time seen before this start, then
         self._told_at = -1.0
+        self._counted = CountedRows()
         self.dead = ""  # why, once it is
         self.fault = ""  # why the last transaction failed, if it did
         self.died: Callable[[str], object] = _ignore
@@ -216,6 +226,9 @@ class SqliteConnection:
     def run_all(self, statement: str, parameters: Iterable[Row]) -> None:
         self._done(lambda: self._file.executemany(statement, parameters).fetchall())
 
+    def count(self, counts: Mapping[CountedIn, Counts]) -> None:
+        self._counted.add(counts)
+
     def begin(self) -> None:
         if self.dead:
             raise Broken(self.dead)
@@ -225,6 +238,7 @@ class SqliteConnection:
 
     def commit(self) -> None:
         self._see()
+        self._counted.write(self)
         began = monotonic()
         self.rows("COMMIT")
         self.fault = ""
@@ -233,6 +247,7 @@ class SqliteConnection:
         self._tell()
 
     def rollback(self) -> None:
+        self._counted.forget()
         if self._file.in_transaction:
             try:
                 self._file.execute("ROLLBACK")

@@ -45,11 +45,12 @@ class AttemptRecorder:
     ends: Ends
     clock: Clock
 
-    def seen(self, part: Part, batch: Batch, attempted: Attempted | None) -> None:
+    def seen(self, part: Part, batch: Batch, attempted: Attempted | None, settled: Metrics) -> None:
         """
         Count the oldest age in a request that was made or requeued: no events.
 
-        Of an attempt count each event, and once the time of a request that was answered.
+        Of an attempt count each event, by *settled*, and once the time of a request that was
+        answered.
         """
         count, key = self.metrics.count, part.key
         published = min(each.origin.published_at for each in batch)
@@ -61,10 +62,10 @@ class AttemptRecorder:
         if batch[0] is attempted.first and outcome.status is not None:
             count(Metric.PROCESSING_DURATION, *key, by=round(outcome.seconds * 1000, 1))
         if attempted.succeeded:
-            count(Metric.DELIVERY_SUCCESS, *key, by=len(batch))
+            settled.count(Metric.DELIVERY_SUCCESS, *key, by=len(batch))
         else:
-            kind = error_type(outcome.status)
-            count(Metric.ATTEMPT_FAIL, *key, by=len(batch), Error=outcome.outcome, ErrorType=kind)
+            named = {"Error": outcome.outcome, "ErrorType": error_type(outcome.status)}
+            settled.count(Metric.ATTEMPT_FAIL, *key, by=len(batch), **named)
 
     def attempted(
         self, part: Part, tried: Batch, attempted: Attempted, decisions: Sequence[Decision]
@@ -90,14 +91,14 @@ class AttemptRecorder:
         self._add(part, delivery, self.clock.now(), None, end)
 
     def heard(self, ended: Ended) -> None:
-        """Hear of an end; of a drop nothing is left: it is counted and logged."""
+        """Hear of an end; of a drop nothing is left: it is logged."""
         if ended.state is EndState.DEAD_LETTERED:
             self.ends.hear(ended)
             return
         key, delivery = ended.key, ended.delivery
         cause = delivery.last.cause if delivery.last else None
         named = {"system_id": delivery.system_id(key), "trace_id": delivery.trace_id}
-        self.ends.dropped([ended], cause=cause, **named)
+        self.ends.log_dropped([ended], cause=cause, **named)
 
     def answered_late(
         self, part: Part, batch: Batch, outcome: DeliveryOutcome, *, is_cancelled: bool

@@ -92,6 +92,7 @@ class Part:
     is_settled: bool = False  # as a whole
     ends: list[Ended] = field(default_factory=list)  # that are to be settled
     rows: list[AttemptRecord] = field(default_factory=list)  # of attempts, that are to be settled
+    delivered: list[Delivery] = field(default_factory=list)  # that are to be settled
     counts: Counter[str] = field(default_factory=Counter)
     held_by: Held | None = None  # what held a delivery last
     requeue_reason: str | None = None

@@ -136,7 +136,7 @@ class Settler:
             answers, asked = await self._ask(asked, repeat_for)
             for _, each, settled in answers:
                 if each.ends and settled.answer is not Answer.NOT_OURS:
-                    self.recorder.ends.dropped(each.ends)
+                    self.recorder.ends.log_dropped(each.ends)
 
     def comes_again(self, part: Part | None = None) -> None:
         """Push nothing more of one part, or of the whole message: it comes again."""
@@ -147,7 +147,8 @@ class Settler:
         """Decide what follows a result; raise it, if it is an internal error."""
         if isinstance(result, Exception):
             raise result
-        self.recorder.seen(part, batch, result if isinstance(result, Attempted) else None)
+        attempted = result if isinstance(result, Attempted) else None
+        self.recorder.seen(part, batch, attempted, self.settling.metrics)
         if isinstance(result, Attempted):
             await self._attempted(part, batch, result)
         elif result.held:
@@ -205,6 +206,8 @@ class Settler:
     async def _attempted(self, part: Part, batch: Batch, attempted: Attempted) -> None:
         """Decide what follows an attempt; its events come back together."""
         recorder, outcome = self.recorder, attempted.outcome
+        if attempted.succeeded:
+            part.delivered += batch
         if attempted.succeeded and not recorder.history.keeps(EndState.DELIVERED):
             part.counts["delivered"] += len(batch)
             return
@@ -297,13 +300,14 @@ class Settler:
                     subscription=part.subscription,
                     is_whole=is_whole,
                     attempts=part.rows,
+                    delivered=part.delivered,
                 )
                 part.ends = []
         return settlements
 
     def _settled(self, part: Part, settlement: Settlement, settled: Settled) -> None:
         """Hear of the ends, but of what was delivered meanwhile, or is another process's."""
-        part.is_settled, part.rows = settlement.is_whole, []
+        part.is_settled, part.rows, part.delivered = settlement.is_whole, [], []
         if settled.answer is Answer.NOT_OURS:
             telemetry.warning("delivery.not_ours", **part.key._asdict())
             self.recorder.history.add(settlement.attempts)

@@ -28,6 +28,11 @@ class Ends:
         """Hear of deliveries of one subscription of which nothing is left, for the same reason."""
         key, reason = ends[0].key, ends[0].reason
         self.metrics.count(Metric.DROPPED, *key, by=len(ends), DropReason=reason)
+        self.log_dropped(ends, **fields)
+
+    def log_dropped(self, ends: Sequence[Ended], **fields: telemetry.Field) -> None:
+        """Do as `dropped`, but count nothing: what has settled them did."""
+        key, reason = ends[0].key, ends[0].reason
         telemetry.warning(
             "delivery.dropped",
             topic=key.topic,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -66,14 +67,35 @@ class LateSuccesses:
             self._count_given_up(each, 1)
 
     def told(
-        self, settlements: Sequence[Settlement], answer: Answer = Answer.SETTLED
+        self,
+        settlements: Sequence[Settlement],
+        answer: Answer = Answer.SETTLED,
+        *,
+        are_drops_stored: bool = False,
     ) -> list[Settled]:
-        """Return the answer for each, once what follows is stored."""
+        """
+        Return the answer for each, once what follows is stored.
+
+        *are_drops_stored*: what was delivered since then is a drop nevertheless.
+        """
+        late = self._left_out if are_drops_stored else self._delivered
         for ended in (each for settlement in settlements for each in settlement.ends):
             key = _Key(ended.key, ended.delivery.key)
             if ended.state is EndState.DROPPED and answer is not Answer.NOT_OURS:
-                (self._left_out if key in self._delivered else self._dropped).add(key)
+                (self._left_out if key in late else self._dropped).add(key)
         return [Settled(answer, self._left_out_of(each)) for each in settlements]
+
+    def count_drops(self, settlements: Sequence[Settlement], metrics: Metrics) -> None:
+        """Count by *metrics* the ends of which nothing is left, but of what was delivered."""
+        drops = Counter(
+            (ended.key, ended.reason)
+            for settlement in settlements
+            for ended in settlement.ends
+            if ended.state is EndState.DROPPED
+            and _Key(ended.key, ended.delivery.key) not in self._left_out
+        )
+        for (key, reason), by in drops.items():
+            metrics.count(Metric.DROPPED, *key, by=by, DropReason=reason)
 
     def comes_again(self, keys: Iterable[SubscriptionKey]) -> None:
         """Do as the port `Settling`."""

@@ -24,6 +24,7 @@ class PutSettling:
         record: Callable[[Sequence[AttemptRecord]], object],  # has attempts stored soon
     ) -> None:
         self._requeue = requeue
+        self.metrics = metrics
         self._record = record
         self._late = LateSuccesses(sender=requeue.sender, metrics=metrics)
         self.comes_again = self._late.comes_again
@@ -39,7 +40,9 @@ class PutSettling:
                 await _all_stored(self._store(each, repeat_for) for each in together.values())
             if attempts := [each for part in parts for each in part.attempts]:
                 self._record(attempts)
-            return self._late.told(parts)
+            told = self._late.told(parts)
+            self._late.count_drops(parts, self.metrics)
+            return told
 
     async def _store(self, together: Sequence[FollowUp], repeat_for: timedelta) -> None:
         """Put what is due together, but what was delivered meanwhile."""

@@ -57,6 +57,7 @@ from shared.engine.ports.records import (
     AttemptReader,
     CountReader,
     CountSink,
+    KeyedCounts,
     MetricRetention,
     Metrics,
 )
@@ -94,6 +95,7 @@ __all__ = [
     "Directory",
     "Document",
     "Hiding",
+    "KeyedCounts",
     "Listing",
     "Lock",
     "MetricRetention",

@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol
 
 from shared.clock import Deadline
 from shared.deadletter.blob_summary import BlobSummary
+from shared.engine.ports.records import KeyedCounts
 from shared.errors import NotFound
 from shared.events.notices import WrittenBlob
 from shared.subscriptions.subscription import DeadLetterDestination
@@ -37,11 +38,13 @@ class DeadLetterStore(Protocol):
         path: str,
         body: bytes,
         summary: BlobSummary | None = None,
+        counts: KeyedCounts | None = None,
     ) -> WrittenBlob | None:
         """
         Store a blob of JSON, with a summary as its metadata, and return what was written.
 
-        Return ``None`` if the account has no such container.
+        Return ``None`` if the account has no such container. A store with transactions adds
+        *counts* in that of a new blob, and says so in what it returns.
 
         Raises:
             StorageUnreachable: the account did not answer; it may or may not be stored.

@@ -56,6 +56,13 @@ class AttemptReader(Protocol):
         """
 
 
+class KeyedCounts(NamedTuple):
+    """Counts of one subscription."""
+
+    key: SubscriptionKey
+    counts: Counts
+
+
 class Metrics(Protocol):
     """Counts metrics in memory; a background thread stores the counts."""
 

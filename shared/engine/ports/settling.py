@@ -12,6 +12,7 @@ from shared.delivery.attempt_record import AttemptRecord
 from shared.delivery.delivery import Delivery, DeliveryKey
 from shared.delivery.messages.message import MessagePart
 from shared.delivery.policy import DeliveryTerms, EndReason, EndState
+from shared.engine.ports.records import Metrics
 from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
 
 REPEATED_FOR = timedelta(minutes=2)  # a failing put, unless its caller can't wait so long
@@ -48,6 +49,7 @@ class Settlement:
     subscription: EventSubscription | None = None
     is_whole: bool = True  # nothing of the part is open any more
     attempts: Sequence[AttemptRecord] = ()  # that are to be recorded
+    delivered: Sequence[Delivery] = ()  # of a part of which others are open
 
 
 class Answer(Enum):
@@ -86,13 +88,17 @@ class Settled(NamedTuple):
 class Settling(Protocol):
     """Settles one message in hand, on the app's event loop."""
 
+    @property
+    def metrics(self) -> Metrics:
+        """Counts deliveries and attempts: at once, or with what settles their part."""
+
     async def settle(self, parts: Sequence[Settlement], repeat_for: timedelta) -> Sequence[Settled]:
         """
         Store what follows for *parts*, and end the message with its last one.
 
-        A store with transactions does that in one, with the attempts. Others store what follows;
-        whoever gave the message deletes it after that, and nobody waits for the attempts. What
-        fails is repeated for *repeat_for*.
+        A store with transactions does that in one, with the attempts and counts. Others store what
+        follows; whoever gave the message deletes it after that, and nobody waits for the attempts.
+        What is dropped is counted. What fails is repeated for *repeat_for*.
 
         Raises:
             StorageUnavailable: some may be stored; the message must not be deleted.

@@ -66,7 +66,8 @@ class StoreTraits:
     hiding: Hiding | None
     has_poison_queues: bool  # what fails again and again is moved there
     has_other_queues: bool  # its account has queues for users
-    # Attempts are stored with what settles them. Elsewhere rows can be lost: the log has them too.
+    # Attempts and their counts are stored with what settles them. Elsewhere they can be lost: the
+    # log has the attempts.
     keeps_attempts: bool
 
     def may_hide(self, wait: timedelta, *, is_held: bool) -> bool:

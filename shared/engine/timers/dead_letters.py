@@ -22,6 +22,7 @@ from shared.engine.keeping.ends import Ends
 from shared.engine.keeping.payload_texts import with_texts
 from shared.engine.ports import (
     DeadLetterStore,
+    KeyedCounts,
     Metrics,
     OnLoop,
     PayloadStore,
@@ -43,7 +44,7 @@ from shared.errors import StorageUnavailable, StorageUnreachable
 from shared.events.event import distinct, event_names
 from shared.events.notices import WrittenBlob
 from shared.events.topic import Topic, TopicName
-from shared.metrics import Metric
+from shared.metrics import Metric, Series, Sum
 from shared.subscriptions.subscription import SubscriptionKey
 
 AGAIN_IN = timedelta(minutes=1)  # until a failed destination is tried again
@@ -294,7 +295,9 @@ class WriteDeadLetters:
             path = last_path if number == len(parts) else numbered_path(last_path, number)
             reasons = Counter(reason for _, reason in part)
             summary = summary_of(target, batch, reasons)._replace(first=part[0][0].about)
-            stored = self.store.write(target.destination, path, blob_body(texts), summary)
+            counts = {_series(reason): Sum.of([times]) for reason, times in reasons.items()}
+            written = blob_body(texts), summary, KeyedCounts(named, counts)
+            stored = self.store.write(target.destination, path, *written)
             if stored:
                 if is_news(named.topic, texts):
                     blobs.append(stored)
@@ -309,10 +312,8 @@ class WriteDeadLetters:
                     cause=causes.most_common(1)[0][0] if causes else None,
                     **traces,
                 )
-                for reason, times in reasons.items():
-                    self.metrics.count(
-                        Metric.DEAD_LETTERED, *named, by=times, DeadLetterReason=reason
-                    )
+                for each, sum_ in () if stored.is_counted else counts.items():
+                    self.metrics.count(each.metric, *named, by=sum_, **dict(each.dimensions))
             else:
                 self.ends.dropped(
                     _dropped(named, EndReason.CONTAINER_NOT_FOUND, deliveries),
@@ -338,6 +339,10 @@ class WriteDeadLetters:
 
     def _hide(self, each: ReadMessage) -> None:
         self.receiver.hide(Queue.DEADLETTERS, each.received, AGAIN_IN)
+
+
+def _series(reason: EndReason) -> Series:
+    return Series(Metric.DEAD_LETTERED, (("DeadLetterReason", str(reason)),))
 
 
 def _account_of(group: list[ReadMessage]) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pushgrid.testing.memory import START, answered
+from pushgrid.testing.memory import START, Counted, answered
 from shared.delivery.delivery import Delivery
 from shared.delivery.gate import NotNow
 from shared.delivery.messages.message import MessagePart
@@ -44,6 +44,7 @@ class Settling:
     answers: dict[str, Answer] = field(default_factory=dict)  # by subscription
     calls: list[Sequence[Settlement]] = field(default_factory=list)
     changed: set[str] = field(default_factory=set)  # subscriptions since they were re-read
+    metrics: Counted = field(default_factory=Counted)
 
     async def settle(self, parts: Sequence[Settlement], repeat_for: timedelta) -> list[Settled]:
         del repeat_for

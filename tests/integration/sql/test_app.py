@@ -16,7 +16,7 @@ from shared.adapters.sql.store import SqlStore
 from shared.adapters.threads import SystemThreads
 from shared.app import App
 from shared.clock import Deadline, SystemClock
-from shared.engine.ports import CUSTOM_TOPICS, AttemptChoice, Queue, Table
+from shared.engine.ports import CUSTOM_TOPICS, AttemptChoice, Pusher, Queue, Table
 from shared.engine.ports.leases import Lease
 from shared.settings import AttemptLogging, Settings
 from shared.subscriptions.subscription import DeadLetterDestination
@@ -33,7 +33,7 @@ MOST = 100
 class Server:
     """As much of a server as delivers what is in hand."""
 
-    def __init__(self, store: SqlStore, pusher: ScriptedPusher) -> None:
+    def __init__(self, store: SqlStore, pusher: Pusher) -> None:
         threads = SystemThreads()
         threads.attach()
         self.store = store
@@ -66,9 +66,9 @@ class Server:
 
 
 @asynccontextmanager
-async def serving(folder: Path, pusher: ScriptedPusher) -> AsyncIterator[Server]:
+async def serving(folder: Path, pusher: Pusher, vfs: str | None = None) -> AsyncIterator[Server]:
     threads = SystemThreads()
-    store = SqlStore(folder, clock=SystemClock(), threads=threads, account="acct")
+    store = SqlStore(folder, clock=SystemClock(), threads=threads, account="acct", vfs=vfs)
     server = Server(store, pusher)
     try:
         yield server
@@ -115,7 +115,7 @@ def test_events_come_to_their_ends(tmp_path: Path) -> None:
             await until(lambda: store.queues.waiting() == {})
             given_up = await asyncio.to_thread(lambda: store.queues.waiting(given_up=True))
             assert {key.subscription: each.events for key, each in given_up.items()} == {"wms": 3}
-            await until(lambda: not _has_dead_letters_later(store))
+            await until(lambda: not has_dead_letters_later(store))
             await server.run_timer()
             assert await asyncio.to_thread(lambda: store.queues.waiting(given_up=True)) == {}
             await server.app.end()
@@ -140,7 +140,7 @@ def _is_delivered(store: SqlStore, event: str) -> bool:
     return bool(attempts) and attempts[-1].is_delivered
 
 
-def _has_dead_letters_later(store: SqlStore) -> bool:
+def has_dead_letters_later(store: SqlStore) -> bool:
     """Tell whether something on the queue of dead letters is not due yet."""
     backlog = store.queues.peek(Queue.DEADLETTERS)
     return backlog is not None and backlog.messages > len(backlog.visible)
