@@ -73,8 +73,9 @@ class MemoryResources(MemoryPort):
 
     @request
     def list(self, table: Table, partition: str) -> Sequence[Resource]:
-        keys = sorted(key for key in self._rows if key[:2] == (table, partition.lower()))
-        return [self._rows[key] for key in keys]
+        place, rows = partition.lower(), self._rows
+        names = sorted(name for of, where, name in rows if where == place and of is table)
+        return [rows[table, place, name] for name in names]
 
     @request
     def list_all(self, table: Table) -> Sequence[Resource]:
