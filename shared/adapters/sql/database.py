@@ -17,7 +17,7 @@ from shared.metrics import Counts
 from shared.subscriptions.subscription import SubscriptionKey
 
 T = TypeVar("T")
-CountedIn = tuple[SubscriptionKey, int]  # whose, folded, and in which minute, in microseconds
+CountedIn = tuple[SubscriptionKey, int]  # whose, and in which minute since 1970
 Row = tuple[Any, ...]
 
 MOST_ROWS = 1000  # that one statement changes: others wait for it

@@ -281,4 +281,4 @@ def _followed(settlement: Settlement) -> list[Delivery]:
 
 
 def _keys(settlements: Sequence[Settlement]) -> set[SubscriptionKey]:
-    return {each.part.key.folded for each in settlements}
+    return {each.part.key for each in settlements}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
 from uuid import uuid4
 
 from shared.adapters.sql.database import (
@@ -10,7 +11,6 @@ from shared.adapters.sql.database import (
     ReadTransaction,
     Row,
     WriteTransaction,
-    micros,
     plain,
 )
 from shared.clock import Clock
@@ -26,7 +26,7 @@ from shared.metrics import (
 )
 from shared.subscriptions.subscription import SubscriptionKey
 
-_MINUTE, _HOUR = 60_000_000, 3_600_000_000
+_MINUTE = 60_000_000  # microseconds
 WRITE_COUNTS = (
     "INSERT INTO counts (span, topic, subscription, start, instance, counts)"
     " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (span, topic, subscription, start, instance)"
@@ -50,14 +50,14 @@ class WaitingCounts:
         by: float | Sum = 1,
         **dimensions: str,
     ) -> None:
-        named = tuple(sorted((name, str(value)) for name, value in dimensions.items()))
+        named = tuple(sorted((n, str(v)) for n, v in dimensions.items())) if dimensions else ()
         sum_ = by if isinstance(by, Sum) else Sum(by, 1, by, by)
         self.add(SubscriptionKey(topic, subscription), {Series(metric, named): sum_})
 
     def add(self, key: SubscriptionKey, counts: Counts) -> None:
         """Add counts of now."""
-        minute = micros(self._clock.now()) // _MINUTE * _MINUTE
-        add(self.counts.setdefault((key.folded, minute), {}), counts)
+        minute = int(self._clock.now().timestamp()) // 60
+        add(self.counts.setdefault((key, minute), {}), counts)
 
     def of(self, keys: Collection[SubscriptionKey]) -> WaitingCounts:
         """Return a copy of what was counted of some subscriptions."""
@@ -118,9 +118,13 @@ class CountedRows:
         return counts_of_text(found[0][0]) if found else {}
 
 
-def _rows(key: SubscriptionKey, minute: int) -> Iterable[Row]:
-    """Yield the rows to which a minute of a subscription counts, as `CountRow` describes them."""
-    topic, subscription = map(plain, key)
-    yield Span.MINUTE.value, topic, subscription, minute
-    yield Span.MINUTE.value, topic, "", minute
-    yield Span.HOUR.value, topic, subscription, minute // _HOUR * _HOUR
+@lru_cache
+def _rows(key: SubscriptionKey, minute: int) -> Sequence[Row]:
+    """Return the rows to which a minute of a subscription counts, as `CountRow` describes them."""
+    topic, subscription = map(plain, key.folded)
+    start, hour = minute * _MINUTE, minute // 60 * 60 * _MINUTE
+    return (
+        (Span.MINUTE.value, topic, subscription, start),
+        (Span.MINUTE.value, topic, "", start),
+        (Span.HOUR.value, topic, subscription, hour),
+    )
