@@ -68,24 +68,28 @@ class KeptFile:
 
         *has_waiting* tells whether events wait for an event subscription.
         """
-        seconds: float | None = _FIRST_SECONDS
+        seconds = _FIRST_SECONDS
+        is_done = False
         while True:
-            is_done = self._wanted is None or self._apply(api, self._wanted, has_waiting)
+            is_done = is_done or self._wanted is None or self._apply(api, self._wanted, has_waiting)
             self.has_been_applied.set()
             if self._is_changed.wait(None if is_done else seconds):
                 self._is_changed.clear()
-                self._read_again()
+                if self._read_again():
+                    is_done = False
                 seconds = _FIRST_SECONDS
-            elif seconds:
+            else:
                 seconds = min(2 * seconds, _LONGEST_SECONDS)
 
-    def _read_again(self) -> None:
-        self._told.clear()
+    def _read_again(self) -> bool:
+        """Read the file, and return whether that went well; else the last good one goes on."""
         try:
             self.read(self._settings)
         except CommandFailed as error:
             telemetry.error("file.faulty", file=self._name, detail=error.message)
-            self._wanted = None
+            return False
+        self._told.clear()
+        return True
 
     def _apply(self, api: Deployment, wanted: Configuration, has_waiting: HasWaiting) -> bool:
         """Bring *api* to the file; return whether all of it was done."""

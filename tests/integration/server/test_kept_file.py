@@ -6,6 +6,8 @@ import json
 import logging
 import queue
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -31,22 +33,37 @@ def webhook(url: str) -> dict[str, Any]:
     }
 
 
+@contextmanager
+def noted(
+    caplog: pytest.LogCaptureFixture,
+) -> Iterator[tuple[list[str], queue.Queue[str]]]:
+    """Give the names of all lines, and those that end a reading or an application as they come."""
+    told: list[str] = []
+    ends: queue.Queue[str] = queue.Queue()
+
+    def note(line: logging.LogRecord) -> bool:
+        event = json.loads(line.getMessage())["event"]
+        told.append(event)
+        if event in {"file.refused", "file.applied", "file.faulty"}:
+            ends.put(event)
+        return True
+
+    log = logging.getLogger(telemetry.LOGGER)
+    log.addFilter(note)
+    try:
+        with caplog.at_level("INFO", telemetry.LOGGER):
+            yield told, ends
+    finally:
+        log.removeFilter(note)
+
+
 @pytest.mark.parametrize("shortcuts", ["false", "true"])
 def test_a_retry_changes_only_what_is_not_as_the_file_says_and_tells_why(
     tmp_path, monkeypatch, caplog, shortcuts
 ):
     monkeypatch.setattr(kept_file, "_FIRST_SECONDS", 0.001)
     monkeypatch.setattr(kept_file, "_LONGEST_SECONDS", 0.001)
-    told: list[str] = []
-    ends: queue.Queue[str] = queue.Queue()  # of each application
     consented = threading.Event()
-
-    def note(line: logging.LogRecord) -> bool:
-        event = json.loads(line.getMessage())["event"]
-        told.append(event)
-        if event in {"file.refused", "file.applied"}:
-            ends.put(event)
-        return True
 
     def consent(asked: Push) -> Reply:
         return consents(asked) if consented.is_set() else Reply(403)
@@ -71,15 +88,50 @@ def test_a_retry_changes_only_what_is_not_as_the_file_says_and_tells_why(
             while ends.get(timeout=PATIENCE) != "file.applied":
                 pass
 
-    log = logging.getLogger(telemetry.LOGGER)
-    log.addFilter(note)
-    try:
-        with caplog.at_level("INFO", telemetry.LOGGER):
-            on_app(test, settings={_NETWORKS: "127.0.0.0/8", _SHORTCUTS: shortcuts})
-    finally:
-        log.removeFilter(note)
+    with noted(caplog) as (told, ends):
+        on_app(test, settings={_NETWORKS: "127.0.0.0/8", _SHORTCUTS: shortcuts})
     again = told[told.index("file.refused") :]
     assert [told.count(each) for each in ("topic.changed", "file.changed")] == [1, 3]
     assert [again.count(each) for each in ("topic.changed", "file.changed")] == [0, 1]
     assert told.count("file.doubtful") == (shortcuts == "false")
     assert shortcuts == "true" or "keys.listed" not in told
+
+
+def test_after_a_faulty_reading_the_last_good_file_goes_on(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(kept_file, "_FIRST_SECONDS", 0.001)
+    monkeypatch.setattr(kept_file, "_LONGEST_SECONDS", 0.001)
+    consented = threading.Event()
+
+    def consent(asked: Push) -> Reply:
+        return consents(asked) if consented.is_set() else Reply(403)
+
+    def test(app: ServedApp) -> None:
+        path = tmp_path / "pushgrid.json"
+
+        def see(event: str) -> None:
+            while ends.get(timeout=PATIENCE) != event:
+                pass
+
+        with running_subscriber(consent=consent) as erp:
+            orders: dict[str, Any] = {"eventSubscriptions": {"erp": webhook(erp.url)}}
+            del orders["eventSubscriptions"]["erp"]["consent"]
+            path.write_text(json.dumps({"topics": {"orders": orders}}))
+            file = KeptFile(path, prune=False)
+            file.read(app.settings)
+            app.threads.begin(lambda: file.follow(deployment_of(app, URL), lambda _: False))
+            see("file.refused")
+            path.write_text("{")
+            file.reload()
+            see("file.faulty")
+            consented.set()
+            see("file.applied")
+            file.reload()
+            see("file.faulty")
+            path.write_text(json.dumps({"topics": {"orders": orders, "bills": {}}}))
+            file.reload()
+            see("file.applied")
+
+    with noted(caplog) as (told, ends):
+        on_app(test, settings={_NETWORKS: "127.0.0.0/8"})
+    files = [each for each in told if each.startswith("file.")]
+    assert files[-3:] == ["file.faulty", "file.changed", "file.applied"], "not applied in between"
