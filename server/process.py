@@ -87,6 +87,7 @@ class Prepared(NamedTuple):
     """All that a server is started with, checked; nothing runs yet."""
 
     options: ServerOptions
+    environ: Mapping[str, str]  # with the secrets, wherever they stood
     settings: Settings
     tls: ServerTls | None
     taken: socket
@@ -130,7 +131,7 @@ def prepare(
     except CannotStart:
         taken.close()
         raise
-    return Prepared(options, settings, tls, taken)
+    return Prepared(options, environ, settings, tls, taken)
 
 
 def serve(
@@ -141,8 +142,8 @@ def serve(
 ) -> int:
     """Serve until a signal or a fault of the home ends it; return the exit code."""
     begin_log(prepared.settings.log_format)
-    log_doubtful_settings(os.environ)
-    for name in (each for each in UNUSED if os.environ.get(each)):
+    log_doubtful_settings(prepared.environ)
+    for name in (each for each in UNUSED if prepared.environ.get(each)):
         detail = "'pushgrid serve' does not use it: it has its own data and timers"
         telemetry.warning("setting.unused", setting=name, detail=detail)
     if fault := storage_kinds.fault_at(prepared.options.data, storage_kinds.read_mounts()):

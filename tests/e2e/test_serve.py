@@ -130,7 +130,7 @@ def test_a_new_folder_serves_a_file_and_delivers_what_is_published(serve, tmp_pa
     assert all(each.keys() >= {"time", "level"} for each in logged)
 
 
-def test_a_second_start_has_the_same_key_and_a_set_key_replaces_it(serve):
+def test_a_second_start_has_the_same_key_and_a_set_key_replaces_it(serve, tmp_path):
     first = serve()
     key = first.url and first.key
     first.end()
@@ -142,10 +142,13 @@ def test_a_second_start_has_the_same_key_and_a_set_key_replaces_it(serve):
     assert oct((again.data / KEY).stat().st_mode)[-3:] == "600"
     again.end()
 
-    given = serve(PUSHGRID_ADMIN_KEY="given-by-the-operator")
+    (secret := tmp_path / "secret").write_text("given-by-the-operator")
+    given = serve(PUSHGRID_ADMIN_KEY_FILE=str(secret))
     headers = {"Authorization": f"Bearer {key}"}
     status = requests.get(f"{given.url}/status/topics", headers=headers, timeout=60).status_code
     assert status == 401
+    given.end()
+    assert [line for line in given.lines if "setting.unknown" in line] == []
 
 
 def test_an_endpoint_that_refuses_is_logged_and_asked_again_and_stops_nothing(serve, tmp_path):
