@@ -6,11 +6,11 @@ Nothing is changed but a file that is written, synced and removed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 
-from server.checks.finding import Finding, good, refused
+from server.checks.finding import Finding, doubtful, good, refused
 from server.checks.machine import (
     check_clock,
     check_descriptors,
@@ -24,7 +24,7 @@ from server.environment import read_server_settings, with_secrets
 from server.failure import CannotStart
 from server.options import ServerOptions, bind, check_exposure, load_tls
 from server.storage_kinds import fault_of, mount_of, read_mounts
-from shared.settings import Settings
+from shared.settings import Settings, unknown
 
 __all__ = ["Finding", "find_all"]
 
@@ -41,10 +41,11 @@ def find_all(
     Yield what is found: of settings, port, folder, disk and machine, and of an *endpoint*'s URL.
 
     *sqlite* is the version of the library that the home uses; *others* look at what they are called
-    for the settings, if these are in order, and raise CannotStart.
+    for the settings, if these are in order: they return what is doubtful, and raise CannotStart.
     """
     settings: list[Settings] = []
     yield _tried("settings", lambda: settings.append(_settings(options, environ)))
+    yield from _unknown(environ, settings)
     yield _tried("TLS files", partial(load_tls, options), "none" if not options.tls_cert else "")
     yield _tried("port", lambda: bind(options.host, options.port).close(), str(options.port))
     yield _tried("folder", partial(check_folder, options.data), str(options.data))
@@ -68,6 +69,13 @@ def _settings(options: ServerOptions, environ: Mapping[str, str]) -> Settings:
     return settings
 
 
+def _unknown(environ: Mapping[str, str], settings: Sequence[Settings]) -> Iterator[Finding]:
+    """Yield variables named like settings that nothing reads, if the settings are in order."""
+    for name, nearest in unknown(with_secrets(environ)).items() if settings else ():
+        remedy = f"Is it {nearest}?" if nearest else "Unset it."
+        yield doubtful("settings", f"nothing reads {name}", remedy)
+
+
 def _notices(settings: Settings) -> Finding:
     if settings.public_url:
         return good("BlobCreated notices", f"of dead letters below {settings.public_url}")
@@ -77,9 +85,11 @@ def _notices(settings: Settings) -> Finding:
 
 def _tried(what: str, check: Callable[[], object], said: str = "") -> Finding:
     try:
-        check()
+        found = check()
     except CannotStart as error:
         return refused(what, str(error))
+    if isinstance(found, str):
+        return Finding(what, "warning", found)
     return good(what, said or "in order")
 
 

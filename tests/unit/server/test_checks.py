@@ -54,6 +54,16 @@ def test_whether_blobs_are_announced_is_said(tmp_path, environ, said):
     assert [each.said for each in found if each.what == "BlobCreated notices"] == [said]
 
 
+def test_a_misspelt_setting_is_named_and_a_secret_in_a_file_is_none(tmp_path):
+    (key := tmp_path / "key").write_text("secret")
+    environ = {"PUSHGRID_ADMIN_KEY_FILE": str(key), "PUSHGRID_ALOW_HTTP": "true"}
+    found = find_all(ServerOptions(data=tmp_path / "new", port=0), environ, sqlite="3.51.3")
+
+    doubts = [each for each in found if each.what == "settings" and each.state == "warning"]
+    assert [each.said for each in doubts] == ["nothing reads PUSHGRID_ALOW_HTTP"]
+    assert "PUSHGRID_ALLOW_HTTP" in doubts[0].remedy
+
+
 @pytest.mark.parametrize(
     ("median", "state", "word"),
     [(0.001, "warning", "write cache"), (0.2, "ok", ""), (50.0, "warning", "faster disk")],
