@@ -36,12 +36,15 @@ _WIDTH = max(map(len, _COLOURS))
 
 
 def serve_command(
-    make_home: HomeFactory, sqlite: str, check_store: Callable[[Path], object] = lambda _: None
+    make_home: HomeFactory,
+    sqlite: str,
+    check_store: Callable[[Path, Settings | None], str | None] = lambda _, __: None,
 ) -> click.Command:
     """
     Return the command that serves from homes of *make_home*, which use that SQLite.
 
-    *check_store* raises CannotStart if such a home can't use what is in a folder.
+    *check_store* returns what is doubtful about what is in a folder for a server with these
+    settings, and raises CannotStart if such a home can't use it.
     """
 
     @click.command("serve")
@@ -138,7 +141,7 @@ def serve_command(
         read = partial(_read, kept) if kept else None
         if check is not None:
             others: dict[str, Callable[[Settings | None], object]] = {
-                "data": lambda _: check_store(options.data)
+                "data": partial(check_store, options.data)
             }
             if read:
                 others["file"] = read

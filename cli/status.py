@@ -18,7 +18,11 @@ from cli.timeline import span
 
 Trouble = Mapping[str, Any]  # as ``status/topics`` answers it
 Hold = Mapping[str, Any]  # as ``holds`` answers it
-_WORDS = {"awaitingValidation": "awaiting validation", "deadLettering": "dead-lettering"}
+_WORDS = {
+    "awaitingValidation": "awaiting validation",
+    "deadLettering": "dead-lettering",
+    "unknownAccount": "unknown account",
+}
 
 
 @click.command("status")

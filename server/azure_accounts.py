@@ -7,14 +7,18 @@ Azure's libraries are imported only where there are such accounts: the extra ``a
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from shared.adapters.awake_clock import AwakeClock
 from shared.adapters.azure_storage.connection_setting import Service, connections_beside
 from shared.adapters.azure_storage.queue_pusher import QueuePusher
-from shared.engine.ports import DeadLetters, Pusher, Threads
+from shared.arm.subscription_codec import to_subscription_in_force
+from shared.engine.operations.troubles import REMEDIES, UNKNOWN_ACCOUNT, Kind, unknown_account
+from shared.engine.ports import DeadLetters, Pusher, Resource, Threads
+from shared.errors import UNREADABLE
 from shared.settings import Settings
-from shared.settings.storage_settings import Connection
+from shared.settings.storage_settings import Connection, with_own_account
 
 if TYPE_CHECKING:
     from shared.adapters.azure_storage.clients import StorageClients
@@ -35,6 +39,19 @@ def connections(settings: Settings) -> dict[str, Connection]:
     """
     own = {"accountName": settings.own_account}
     return connections_beside(own, settings.deadletter_accounts)
+
+
+def unknown(rows: Iterable[Resource], settings: Settings) -> Mapping[str, str]:
+    """Return the accounts of dead letters of event subscriptions that no setting names, and why."""
+    known = with_own_account(settings.own_account, settings.deadletter_accounts)
+    found: set[str] = set()
+    for row in rows:
+        with suppress(*UNREADABLE):
+            destination = to_subscription_in_force(row.document).dead_letter
+            if account := unknown_account(destination, known):
+                found.add(account)
+    remedy = REMEDIES[Kind.UNKNOWN_ACCOUNT]
+    return {each: f"{UNKNOWN_ACCOUNT.format(each)}; {remedy}" for each in sorted(found)}
 
 
 def dead_letters(settings: Settings) -> DeadLetters | None:

@@ -21,7 +21,7 @@ from typing import NamedTuple, Protocol
 
 import uvloop
 
-from server import storage_kinds
+from server import azure_accounts, storage_kinds
 from server.data_folder import admin_key, check_folder, take_folder
 from server.deliveries import Deliveries
 from server.environment import (
@@ -51,7 +51,7 @@ from server.served_app import ServedApp, new_clock
 from server.tls import ServerTls
 from shared import telemetry
 from shared.adapters.threads import SystemThreads
-from shared.engine.ports import OffLoop
+from shared.engine.ports import OffLoop, Table
 from shared.errors import InvalidSettings
 from shared.settings import NAMES, Settings
 from shared.wiring import process
@@ -188,6 +188,7 @@ class RunningServer:
         except InvalidSettings as error:
             raise CannotStart(error.message) from None
         try:
+            await asyncio.to_thread(self._tell_unknown_accounts)
             await self._serve()
         finally:
             await _within(_STORING_SECONDS, self.home.close())
@@ -287,6 +288,11 @@ class RunningServer:
             body_limit=_limits().body_bytes,
             is_guarded=options.is_guarded,
         )
+
+    def _tell_unknown_accounts(self) -> None:
+        stored = self.home.store.documents.list_all(Table.EVENT_SUBSCRIPTIONS)
+        for account, detail in azure_accounts.unknown(stored, self.prepared.settings).items():
+            telemetry.warning("account.unknown", account=account, detail=detail)
 
     def _take_signals(self) -> None:
         loop = asyncio.get_running_loop()

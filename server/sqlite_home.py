@@ -16,10 +16,11 @@ from server.blobs import BLOBS
 from server.failure import CannotStart
 from shared import telemetry
 from shared.adapters.sql import sqlite
+from shared.adapters.sql.documents import list_documents
 from shared.adapters.sql.store import SqlStore
 from shared.app import BackgroundWork
 from shared.clock import Deadline
-from shared.engine.ports import Metrics, Threads
+from shared.engine.ports import Metrics, Table, Threads
 from shared.engine.ports.leases import GiveUp, Lease, Leases
 from shared.engine.ports.settling import Settling
 from shared.errors import InvalidSettings
@@ -34,12 +35,21 @@ _RETENTION_EVERY, _RETENTION_AT_MOST = timedelta(hours=1), timedelta(minutes=1)
 SQLITE = apsw.sqlite_lib_version()
 
 
-def check_store(folder: Path) -> None:
-    """Raise CannotStart if this program can't use the store in *folder*."""
+def check_store(folder: Path, settings: Settings | None) -> str | None:
+    """
+    Return what is doubtful for a server with *settings* about the store in *folder*.
+
+    Raises:
+        CannotStart: this program can't use it.
+    """
     try:
-        sqlite.check_store(folder)
+        if not sqlite.check_store(folder) or not settings:
+            return None
+        with sqlite.reading(folder) as read:
+            stored = read(lambda reading: list_documents(reading, Table.EVENT_SUBSCRIPTIONS))
     except InvalidSettings as error:
         raise CannotStart(error.message) from None
+    return "; ".join(azure_accounts.unknown(stored, settings).values()) or None
 
 
 class SqliteHome:

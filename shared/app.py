@@ -725,7 +725,7 @@ class App:
             snapshot=snapshot,
             held=self._kept(lambda: held_subscriptions(store.documents, clock.now())),
             topics=lambda seen: topic_states(
-                store.documents, clock.now(), (*accounts, DEPLOYMENT), seen
+                store.documents, clock.now(), (*accounts, DEPLOYMENT), seen, accounts
             ),
             activities=self._kept(lambda: read_activities(store, clock.now(), delay)),
             replays=self._list_replays,

@@ -30,7 +30,7 @@ export function troubleState(kind) {
   return { word: WORDS[kind] ?? kind, look: LOOKS[kind] ?? "warn" };
 }
 
-const WORDS = { awaitingValidation: "awaiting validation", deadLettering: "dead-lettering" };
+const WORDS = { awaitingValidation: "awaiting validation", deadLettering: "dead-lettering", unknownAccount: "unknown account" };
 const LOOKS = { damaged: "bad", failing: "bad", held: "bad", dropping: "bad", expired: "off" };
 
 function whyHeld(held) {

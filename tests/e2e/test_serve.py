@@ -523,6 +523,24 @@ def test_wrong_settings_are_told_with_the_name_of_each(serve):
     assert "PUSHGRID_ADMIN_KEY_FILE: /nowhere can't be read" in server.lines[-1]
 
 
+def test_a_forgotten_name_of_the_own_account_is_logged(serve, tmp_path):
+    document = configuration(crm="http://127.0.0.1:9/")
+    crm = document["topics"]["orders"]["eventSubscriptions"]["crm"]
+    account = f"{DEFAULT_SCOPE}/providers/Microsoft.Storage/storageAccounts/mine"
+    blob = {"resourceId": account, "blobContainerName": "dead"}
+    crm["properties"]["deadLetterDestination"] = {"endpointType": "StorageBlob", "properties": blob}
+    crm["consent"] = "assumed"
+    settings = {"PUSHGRID_OWN_ACCOUNT": "mine", "PUSHGRID_LOCAL_SHORTCUTS": "true"}
+    first = serve("--file", write(tmp_path, document), **settings)
+    first.logged("file.applied")
+    first.end()
+
+    told = serve().logged("account.unknown")
+
+    assert told["account"] == "mine"
+    assert "PUSHGRID_OWN_ACCOUNT" in told["detail"]
+
+
 def run(*arguments: str, folder: Path, codes: Sequence[int] = (0,)) -> str:
     """Run a command to its end, which is one of *codes*; return what it printed."""
     own = {"PYTHONPATH": str(ROOT), "HOME": str(folder), "PATH": os.environ["PATH"], **_OPEN}

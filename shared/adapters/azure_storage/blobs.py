@@ -190,9 +190,10 @@ class StorageDeadLetters:
         is_own = own is not None and name in ("", own.account_name)
         account = own if is_own else self._others.get(name)
         if account is None:
+            by_name = f" The server's own is what {NAMES['own_account']} names." * (own is None)
             raise StorageUnavailable(
                 f"{NAMES['deadletter_accounts']} does not name the storage account '{name}', or"
-                " its connection string is not resolved."
+                f" its connection string is not resolved.{by_name}"
             )
         return account.foreign_container(destination.container)
 

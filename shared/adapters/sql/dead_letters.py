@@ -152,7 +152,8 @@ class SqlDeadLetters:
         if self._others is None:
             raise StorageUnavailable(
                 f"{NAMES['deadletter_accounts']} does not name the storage account "
-                f"'{destination.account}', or its connection string is not resolved."
+                f"'{destination.account}', or its connection string is not resolved. The server's "
+                f"own is '{self._account}': {NAMES['own_account']} names it."
             )
         return self._others
 

@@ -89,10 +89,14 @@ class SqlDocuments:
     def list(self, table: Table, partition: str) -> Sequence[Resource]:
         if not _are_keys(partition):
             return []
-        return self._list("kind = ? AND partition = ?", table.value, partition.lower())
+        wanted = "kind = ? AND partition = ? ORDER BY name"
+        statement = f"SELECT {_COLUMNS} FROM documents WHERE {wanted}"
+        values = table.value, partition.lower()
+        found = self._database.read(lambda reading: reading.rows(statement, *values))
+        return [_resource(row) for row in found]
 
     def list_all(self, table: Table) -> Sequence[Resource]:
-        return self._list("kind = ?", table.value)
+        return self._database.read(lambda reading: list_documents(reading, table))
 
     @property
     def catalogue_version(self) -> int:
@@ -100,10 +104,10 @@ class SqlDocuments:
         wanted = "SELECT value FROM state WHERE name = 'catalogue'"
         return int(self._database.read(lambda reading: reading.rows(wanted)[0][0]))
 
-    def _list(self, wanted: str, *values: str) -> Sequence[Resource]:
-        statement = f"SELECT {_COLUMNS} FROM documents WHERE {wanted} ORDER BY partition, name"
-        found = self._database.read(lambda reading: reading.rows(statement, *values))
-        return [_resource(row) for row in found]
+
+def list_documents(reading: ReadTransaction, table: Table) -> Sequence[Resource]:
+    statement = f"SELECT {_COLUMNS} FROM documents WHERE kind = ? ORDER BY partition, name"
+    return [_resource(row) for row in reading.rows(statement, table.value)]
 
 
 def find_document(

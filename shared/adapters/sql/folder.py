@@ -30,6 +30,29 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
+def check_free(path: Path) -> None:
+    """Return if no server has the folder *path*; nothing is made. Raises StoreRefused."""
+    try:
+        descriptor = os.open(path / _LOCK, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:  # nobody ever had it, or this user can't: others say that
+        return
+    _lock(descriptor, path, fcntl.LOCK_SH)
+    os.close(descriptor)
+
+
+def _lock(descriptor: int, path: Path, kind: int) -> None:
+    """Lock the folder *path* by the file of *descriptor*, which is closed if that is refused."""
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        holder = os.pread(descriptor, 20, 0).decode("ascii", "replace").strip()
+        os.close(descriptor)
+        raise StoreRefused(
+            f"Another server (process {holder or 'unknown'}) has the folder '{path}'. "
+            "Stop it, or name another folder: a folder has one server."
+        ) from error
+
+
 class Folder:
     """
     A folder that this process has for itself until `release`; it is made if it is missing.
@@ -106,15 +129,7 @@ class Folder:
     def _locked(self) -> int:
         """Return the descriptor of the lock, which ends with the process."""
         descriptor = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            holder = os.pread(descriptor, 20, 0).decode("ascii", "replace").strip()
-            os.close(descriptor)
-            raise StoreRefused(
-                f"Another server (process {holder or 'unknown'}) has the folder '{self.path}'. "
-                "Stop it, or name another folder: a folder has one server."
-            ) from error
+        _lock(descriptor, self.path, fcntl.LOCK_EX)
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
         return descriptor

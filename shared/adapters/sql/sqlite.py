@@ -28,7 +28,7 @@ from shared.adapters.sql.database import (
     micros,
     moment,
 )
-from shared.adapters.sql.folder import DATABASE, FILE_MODE, Folder, StoreRefused, sync
+from shared.adapters.sql.folder import DATABASE, FILE_MODE, Folder, StoreRefused, check_free, sync
 from shared.adapters.sql.group_writer import Broken, GroupWriter
 from shared.adapters.sql.migrations import LATEST, Migration, migrations, refusal
 from shared.adapters.sql.tally import CountedRows
@@ -512,16 +512,18 @@ def restore(path: Path, copy: Path) -> Path:
     return former
 
 
-def check_store(path: Path) -> None:
+def check_store(path: Path) -> bool:
     """
-    Return if this program can use the store in the folder *path*, or if there is none.
+    Return if this program can use the store in the folder *path*; ``False``: there is none yet.
 
     Raises:
-        StoreRefused: it is of a newer program, or can't be read.
+        StoreRefused: another server has the folder, or it is of a newer program, or can't be read.
     """
-    if (path / DATABASE).is_file():
-        with reading(path) as read:
-            read(lambda reading: _schema(reading.rows, path / DATABASE))
+    check_free(path)
+    if not (path / DATABASE).is_file():
+        return False
+    with reading(path) as read:
+        return read(lambda reading: _schema(reading.rows, path / DATABASE)) > 0
 
 
 @contextmanager

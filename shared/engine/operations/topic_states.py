@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cache
@@ -46,6 +46,7 @@ def topic_states(
     now: datetime,
     sources: Iterable[str] = (),
     activities: Activities = MappingProxyType({}),
+    accounts: Collection[str] | None = None,
 ) -> dict[str, Any]:
     """
     Return all topics by name, as JSON members; of a row that can't be read only its name.
@@ -55,7 +56,7 @@ def topic_states(
     ``waiting`` what `troubles.waiting_document` has, of all of them together.
     """
     count = cache(lambda: len(resources.list(Table.TOPICS, PROCESSES)))
-    states = _States(now, held_endpoints(resources, now), activities, count)
+    states = _States(now, held_endpoints(resources, now), activities, count, accounts)
     topics = []
     for partition in (CUSTOM_TOPICS, NAMESPACE_TOPICS):
         for row in resources.list(Table.TOPICS, partition):
@@ -104,6 +105,7 @@ class _States:
     held: Mapping[str, Health]
     activities: Activities
     processes: Callable[[], int]
+    accounts: Collection[str] | None  # where dead letters can be written; ``None``: not known
     troubles: list[Trouble] = field(default_factory=list)
     seen: list[Activity] = field(default_factory=list)
 
@@ -141,6 +143,7 @@ class _States:
                 held_since=hold.since,
                 activity=activity,
                 pending_consent=pending,
+                accounts=self.accounts,
             )
         )
         return {

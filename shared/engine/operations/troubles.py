@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -15,9 +15,14 @@ from shared.delivery.gate import Availability, Held, Open
 from shared.delivery.outcome import MOST_WORDS, Outcome, answer_words
 from shared.delivery.policy import EndReason
 from shared.engine.operations.activity import NOTHING, Activity, GivenUp
+from shared.settings import NAMES
 from shared.subscriptions.destination import StorageQueue
 from shared.subscriptions.diagnosis import Diagnosis, of_function
-from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
+from shared.subscriptions.subscription import (
+    DeadLetterDestination,
+    EventSubscription,
+    SubscriptionKey,
+)
 
 UNSIGNED_FOR = timedelta(days=1)  # as long it is told that deliveries were signed before
 AT_ONCE = timedelta(seconds=30)  # an event that is older has not been delivered at once
@@ -33,6 +38,7 @@ class Kind(StrEnum):
     EXPIRED = "expired"
     AWAITING_VALIDATION = "awaitingValidation"  # its endpoint has not consented
     SLOW = "slow"  # more waits than it takes in two minutes
+    UNKNOWN_ACCOUNT = "unknownAccount"  # its dead letters can't be written
     DROPPING = "dropping"
     DEAD_LETTERING = "deadLettering"
     UNSIGNED = "unsigned"  # an update of the last day has ended its signatures
@@ -47,10 +53,13 @@ REMEDIES = {
     Kind.PAUSED: "pushgrid subscription resume {subscription} --topic {topic}",
     Kind.EXPIRED: f"{_UPDATE} --expires TIME",
     Kind.SLOW: f"{_UPDATE} --batch 100",
+    Kind.UNKNOWN_ACCOUNT: f"name it in {NAMES['deadletter_accounts']}, or by "
+    f"{NAMES['own_account']} if it is this server's own",
     Kind.DROPPING: f"{_UPDATE} --dead-letter-container NAME",
     Kind.DEAD_LETTERING: "pushgrid dead-letters list --topic {topic} --subscription {subscription}",
     Kind.UNSIGNED: f"{_UPDATE} --sign",
 }
+UNKNOWN_ACCOUNT = "no setting names '{}', the storage account of its dead letters: they wait"
 _OF_ENDPOINT = {Kind.FAILING, Kind.HELD, Kind.DROPPING, Kind.DEAD_LETTERING}
 _NO_QUEUE = f"404 {Outcome.NOT_FOUND}"  # the cause of a put into a queue that is missing
 _TOO_LARGE = f"413 {Outcome.PAYLOAD_TOO_LARGE}"
@@ -71,6 +80,14 @@ class Facts:
     held_since: datetime | None = None
     activity: Activity = NOTHING
     pending_consent: Diagnosis | None = None  # why its endpoint, or its new one, has not consented
+    accounts: Collection[str] | None = None  # of storage, that are reached; ``None``: not known
+
+    @property
+    def unknown_account(self) -> str | None:
+        """The storage account of its dead letters, if no setting names it."""
+        if self.accounts is None or not self.subscription:
+            return None
+        return unknown_account(self.subscription.dead_letter, self.accounts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +110,14 @@ def trouble_of(facts: Facts, now: datetime) -> Trouble | None:
     return Trouble(facts=facts, kinds=kinds, since=since, why=why, remedy=remedy)
 
 
+def unknown_account(
+    destination: DeadLetterDestination | None, accounts: Collection[str]
+) -> str | None:
+    """Return the storage account of *destination* if it is none of the *accounts*."""
+    account = destination.account if destination else ""
+    return account if account and account not in accounts else None
+
+
 def kinds_of(facts: Facts, now: datetime) -> tuple[Kind, ...]:
     """Return all that is wrong with a subscription, the most harmful first."""
     subscription, activity = facts.subscription, facts.activity
@@ -107,6 +132,7 @@ def kinds_of(facts: Facts, now: datetime) -> tuple[Kind, ...]:
         Kind.EXPIRED: subscription.is_expired(now),
         Kind.AWAITING_VALIDATION: facts.pending_consent,
         Kind.SLOW: is_called and not activity.failing_since and _is_slow(activity),
+        Kind.UNKNOWN_ACCOUNT: facts.unknown_account,
         Kind.DROPPING: activity.dropped,
         Kind.DEAD_LETTERING: activity.dead_lettered,
         Kind.UNSIGNED: (end := subscription.signing_end) and now < end.at + UNSIGNED_FOR,
@@ -231,11 +257,11 @@ def _explained(kind: Kind, facts: Facts, now: datetime) -> tuple[datetime | None
         case Kind.HELD:
             return facts.held_since, held_why(facts.availability, words_of(activity.failure))
         case _:
-            return _explained_by_document(kind, known, facts.pending_consent)
+            return _explained_by_document(kind, known, facts)
 
 
 def _explained_by_document(
-    kind: Kind, known: EventSubscription, pending: Diagnosis | None
+    kind: Kind, known: EventSubscription, facts: Facts
 ) -> tuple[datetime | None, str]:
     """Return since when an operator's document makes it so, and why."""
     match kind:
@@ -245,8 +271,10 @@ def _explained_by_document(
             return end.at, f"was signed until an update by {end.by}: its secrets are gone"
         case Kind.EXPIRED:
             return known.expires_at, "its expiration time is over: it gets no more events"
+        case Kind.UNKNOWN_ACCOUNT:
+            return None, UNKNOWN_ACCOUNT.format(facts.unknown_account)
         case _:
-            return None, pending.why if pending else ""
+            return None, facts.pending_consent.why if facts.pending_consent else ""
 
 
 def _slow_why(activity: Activity) -> str:

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -18,8 +19,9 @@ from cli.deployment import subscription_path
 from cli.serving.in_process import deployment_of
 from pushgrid.testing.memory import FakeClock
 from server.environment import read_server_settings
+from server.failure import CannotStart
 from server.served_app import ServedApp
-from server.sqlite_home import DEAD_LETTERS_KEPT_FOR, SqliteHome
+from server.sqlite_home import DEAD_LETTERS_KEPT_FOR, SqliteHome, check_store
 from shared.adapters.sql.leases import MOST_FAILURES
 from shared.adapters.sql.messages import parts_of
 from shared.adapters.threads import SystemThreads
@@ -29,6 +31,7 @@ from shared.engine.ports import Queue
 from shared.engine.ports.leases import Lease
 from shared.engine.ports.settling import Answer, Ended, FollowUp, Settlement
 from shared.engine.replaying.job import JobState, ReplayJob
+from shared.errors import StorageUnavailable
 from shared.http import HttpAnswer, HttpRequest
 from shared.subscriptions.subscription import DeadLetterDestination
 from shared.watched_clock import WatchedClock
@@ -49,6 +52,7 @@ SETTINGS = {
     "PUSHGRID_PUBLIC_URL": "https://events.example",
 }
 LOCAL = SETTINGS | {"PUSHGRID_LOCAL_SHORTCUTS": "true", "PUSHGRID_ALLOW_HTTP": "true"}
+ACCOUNTS = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Storage/storageAccounts"
 DEAD = DeadLetterDestination(container="dead")
 
 
@@ -206,6 +210,40 @@ def test_blobs_are_announced_if_they_have_an_address(
     assert asyncio.run(test()) == ([1] if public_url else [])
     left_out = [line["blobs"] for line in logged("notices.left_out")]
     assert left_out == ([] if public_url else [1])
+
+
+def test_an_account_that_is_named_no_more_is_told(tmp_path: Path) -> None:
+    """By a check, by the status, and by the failure to write; while a server runs, a check ends."""
+    folder, own = tmp_path / "data", LOCAL | {"PUSHGRID_OWN_ACCOUNT": "mine"}
+    blob = {"resourceId": f"{ACCOUNTS}/mine", "blobContainerName": "dead"}
+    dead = {"deadLetterDestination": {"endpointType": "StorageBlob", "properties": blob}}
+
+    async def test(environ: Mapping[str, str]) -> Any:
+        async with served(folder, FakeClock(), environ) as (app, home):
+            api = deployment_of(app, "https://events.example")
+            if environ is own:
+                await asyncio.to_thread(api.put, "topics/orders", {"location": "local"})
+                await asyncio.to_thread(partial(subscribe_to, app, "orders", "crm", **dead))
+            with pytest.raises(CannotStart, match="Another server"):
+                check_store(folder, app.settings)
+            there = DeadLetterDestination(container="dead", account="mine")
+            try:
+                await asyncio.to_thread(home.store.dead_letters.write, there, "a.json", b"[]")
+                text = ""
+            except StorageUnavailable as error:
+                text = error.message
+            status = await asyncio.to_thread(app.app.status.run, TOPICS)
+            kinds = [each["kind"] for each in json.loads(status.body)["troubles"]]
+        return text, kinds, check_store(folder, app.settings)
+
+    assert check_store(folder, None) is None
+    assert asyncio.run(test(own)) == ("", [], None)
+    text, kinds, found = asyncio.run(test(LOCAL))
+    assert "The server's own is 'pushgrid': PUSHGRID_OWN_ACCOUNT names it" in text
+    assert kinds == ["unknownAccount"]
+    assert found
+    assert "'mine'" in found
+    assert "PUSHGRID_OWN_ACCOUNT" in found
 
 
 def test_a_disk_that_is_almost_full_takes_no_events_and_goes_on_delivering(tmp_path: Path) -> None:

@@ -226,6 +226,10 @@ def test_the_order_is_that_of_harm_then_of_what_waits() -> None:
         "paused": facts(state={"pause": PAUSE}),
         "unsigned": facts(state={"signing_end": SigningEnd(START, "ada")}),
         "dropping": facts({"dropped": LOST}),
+        "unknownAccount": facts(
+            state={"dead_letter": DeadLetterDestination(container="dead", account="archive")},
+            accounts=("mine",),
+        ),
     }
     found = [trouble_of(each, START) for each in known.values()]
 
@@ -233,7 +237,7 @@ def test_the_order_is_that_of_harm_then_of_what_waits() -> None:
 
     assert [each["kind"] for each in ordered] == [
         "damaged", "failing", "failing", "held", "paused", "expired", "awaitingValidation",
-        "slow", "dropping", "deadLettering", "unsigned",
+        "slow", "unknownAccount", "dropping", "deadLettering", "unsigned",
     ]  # fmt: skip
     assert [each["waiting"] for each in ordered if each["kind"] == "failing"] == [9, 0]
 
