@@ -47,7 +47,7 @@ ROUTES = (
         To.PUBLISHING, _PUBLISHING, r"namespaces/(?P<namespace>[^/]+)/topics(?:/(?P<action>.*))?"
     ),
     _route(To.MANAGING, "GET PUT PATCH POST DELETE", r"subscriptions(?:/(?P<path>.*))?"),
-    _route(To.BLOBS, "GET", rf"{BLOBS}/(?P<container>[^/]+)/(?P<blob>.+)"),
+    _route(To.BLOBS, "GET HEAD", rf"{BLOBS}/(?P<container>[^/]+)/(?P<blob>.+)"),
     _route(To.WEB, "GET HEAD POST", rf"(?P<area>{_AREAS})(?:/(?P<path>.*))?"),
 )
 

@@ -28,6 +28,10 @@ from shared.errors import AppError, InvalidSettings
 from shared.settings import NAMES
 from shared.subscriptions.subscription import DeadLetterDestination
 
+_SETTINGS = (
+    "it was judged by the settings of this command's environment: set those of the server, such as "
+    f"{NAMES['allow_http']} and {NAMES['own_account']}, for this command too"
+)
 _URL = "http://127.0.0.1"
 _ACCOUNT = "storageAccounts/{}(?![a-z0-9])"
 
@@ -46,7 +50,8 @@ def import_(source: Path, data: Path) -> int:
     Take over what 'pushgrid export' has written.
 
     SOURCE is that file, or a folder of dead letters. Keys, secrets and consents are taken over: no
-    publisher has to change anything, no endpoint is asked. The settings are those of the server.
+    publisher has to change anything, no endpoint is asked. It judges by the settings of its own
+    environment: set those of the server for this command too.
     """
     take = _dead_letters(source) if source.is_dir() else _resources(_read(source))
     try:
@@ -60,6 +65,8 @@ def import_(source: Path, data: Path) -> int:
     say(f"{data} has taken over {counted(done, 'item')} of {source}.")
     for each in faults:
         say(f"pushgrid: {each}", err=True)
+    if faults:
+        say(f"pushgrid: {_SETTINGS}", err=True)
     return REFUSED if faults else 0
 
 

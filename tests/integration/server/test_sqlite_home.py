@@ -291,13 +291,14 @@ def test_the_address_of_a_dead_letter_has_it_for_whoever_has_the_admin_key(tmp_p
             return [
                 await app.answer(
                     HttpRequest(
-                        method="GET", url=blob.url, headers={"authorization": f"Bearer {key}"}
+                        method=method, url=blob.url, headers={"authorization": f"Bearer {key}"}
                     ),
                     asked,
                 )
+                for method in ("GET", "HEAD")
                 for key, asked in [("k", at), ("reader", at), ("wrong", at), ("k", f"{at}.no")]
             ]
 
     found = asyncio.run(test())
-    assert [each.status for each in found] == [200, 403, 401, 404]
+    assert [each.status for each in found] == [200, 403, 401, 404] * 2
     assert found[0].body == body

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 
+from cli.deployment import DEFAULT_SCOPE, subscription_path
 from cli.local import known_locally
 from cli.local.known_locally import LocalDeployment, find_local, recorded
+from cli.moving import FORM
 from pushgrid.testing.memory import FakeClock
 from server.data_folder import KEY, admin_key, take_folder
 from shared.adapters.sql.store import SqlStore
@@ -102,6 +105,28 @@ def test_a_copy_replaces_no_file_and_needs_a_store(run: Run, tmp_path: Path) -> 
     assert "has no store" in none.err
     assert copy.read_bytes() == b"mine"
     assert sorted(each.name for each in tmp_path.iterdir()) == ["copy.db", "data"]
+
+
+# ── Moving ──
+
+
+def test_what_the_commands_own_settings_refuse_says_so(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PUSHGRID_ALLOW_HTTP", raising=False)
+    webhook = {"endpointType": "WebHook", "properties": {"endpointUrl": "http://crm.example/"}}
+    crm = {"properties": {"destination": webhook}}
+    resources = [
+        {"path": "topics/orders", "document": {"location": "local"}},
+        {"path": subscription_path("orders", "crm"), "document": crm},
+    ]
+    document = {"pushgrid": "export", "form": FORM, "scope": DEFAULT_SCOPE, "account": "old"}
+    (file := tmp_path / "export.json").write_text(json.dumps(document | {"resources": resources}))
+
+    found = run("import", str(file), "--data", str(tmp_path / "data"))
+
+    assert (found.code, found.out.count("1 item")) == (1, 1), found.err
+    assert found.err.count("for this command too") == 1
 
 
 # ── Dead letters ──
