@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 
 import click
@@ -51,11 +52,11 @@ def _write(path: Path, body: bytes) -> None:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if path.exists():  # a blob never changes
         return
-    partial = path.with_name(f"{path.name}.part")
-    partial.unlink(missing_ok=True)
-    with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+    part = path.with_name(f"{path.name}.part")
+    part.unlink(missing_ok=True)
+    with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         file.write(body)
-    partial.rename(path)
+    part.rename(path)
 
 
 @click.command("backup")
@@ -87,8 +88,7 @@ def restore(file: Path, data: Path) -> None:
     """
     try:
         check_folder(data)
-        take_folder(data)
-        former = sqlite.restore(data, file)
+        former = sqlite.restore(data, file, partial(take_folder, data))
     except (CannotStart, StoreRefused) as error:
         said = error.message if isinstance(error, StoreRefused) else str(error)
         raise CommandFailed(said, REFUSED) from None

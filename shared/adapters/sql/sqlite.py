@@ -484,32 +484,36 @@ def back_up(path: Path, copy: Path) -> None:
         raise StoreRefused(f"The copy '{copy}' can't be written: {error}") from error
 
 
-def restore(path: Path, copy: Path) -> Path:
+def restore(path: Path, copy: Path, found_good: Callable[[], object] = lambda: None) -> Path:
     """
     Let the store in the folder *path* be what *copy* is; return where the former one is now.
+
+    *found_good* is called once the copy is, before anything is made.
 
     Raises:
         StoreRefused: another server has the folder, or the copy is no database of this program.
     """
-    folder = Folder(path)
     try:
-        with closing(apsw.Connection(str(copy), apsw.SQLITE_OPEN_READONLY)) as source:
+        with ExitStack() as undone:
+            source = apsw.Connection(str(copy), apsw.SQLITE_OPEN_READONLY)
+            undone.callback(source.close)
             found = [source.pragma("application_id"), source.pragma("quick_check")]
             if found != [_APPLICATION, "ok"]:
                 raise StoreRefused(f"'{copy}' is no copy of a store, or is damaged: {found}")
             _schema(lambda statement: source.execute(statement).fetchall(), copy)
+            found_good()
+            folder = Folder(path)
+            undone.callback(folder.release)
             written = folder.backup_path("restored")
             source.execute("VACUUM INTO ?", (str(written),)).fetchall()
-        written.chmod(FILE_MODE)
-        folder.sync(written)
-        former = folder.set_aside()
-        written.rename(folder.database)
-        folder.sync(folder.database)
+            written.chmod(FILE_MODE)
+            folder.sync(written)
+            former = folder.set_aside()
+            written.rename(folder.database)
+            folder.sync(folder.database)
+            return former
     except apsw.Error as error:
         raise StoreRefused(f"'{copy}' can't be restored: {error}") from error
-    finally:
-        folder.release()
-    return former
 
 
 def check_store(path: Path) -> bool:

@@ -107,6 +107,15 @@ def test_a_copy_replaces_no_file_and_needs_a_store(run: Run, tmp_path: Path) -> 
     assert sorted(each.name for each in tmp_path.iterdir()) == ["copy.db", "data"]
 
 
+def test_a_copy_that_is_refused_makes_no_folder(run: Run, tmp_path: Path) -> None:
+    (copy := tmp_path / "copy.db").write_bytes(b"no database, but long enough to be one" * 100)
+
+    refused = run("restore", str(copy), "--data", str(tmp_path / "new"))
+
+    assert (refused.code, "can't be restored" in refused.err) == (1, True)
+    assert [each.name for each in tmp_path.iterdir()] == ["copy.db"]
+
+
 # ── Moving ──
 
 
