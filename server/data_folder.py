@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import stat
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 
@@ -86,6 +87,13 @@ def admin_key(folder: Path) -> str:
         return read_admin_key(folder)
     except OSError as error:
         raise CannotStart(f"{path} can't be used ({error.strerror}): correct that.") from None
+
+
+def drop_admin_key(folder: Path, valid: Collection[str | None]) -> None:
+    """Delete the admin key of *folder*, which an operator's has replaced, if it is not *valid*."""
+    with suppress(OSError, CannotStart):  # whoever can't read it does not print it either
+        if read_admin_key(folder) not in valid:
+            (folder / KEY).unlink()
 
 
 def read_admin_key(folder: Path) -> str:

@@ -22,7 +22,7 @@ from typing import NamedTuple, Protocol
 import uvloop
 
 from server import azure_accounts, storage_kinds
-from server.data_folder import admin_key, check_folder, take_folder
+from server.data_folder import admin_key, check_folder, drop_admin_key, take_folder
 from server.deliveries import Deliveries
 from server.environment import (
     CLIENT_ADDRESS,
@@ -187,6 +187,8 @@ class RunningServer:
             await self.home.open(self.app.give_up)
         except InvalidSettings as error:
             raise CannotStart(error.message) from None
+        settings = self.prepared.settings
+        drop_admin_key(self.prepared.options.data, {settings.admin_key, settings.admin_key_2})
         try:
             await asyncio.to_thread(self._tell_unknown_accounts)
             await self._serve()

@@ -148,6 +148,7 @@ def test_a_second_start_has_the_same_key_and_a_set_key_replaces_it(serve, tmp_pa
     status = requests.get(f"{given.url}/status/topics", headers=headers, timeout=60).status_code
     assert status == 401
     given.end()
+    assert not (given.data / KEY).exists()
     assert [line for line in given.lines if "setting.unknown" in line] == []
 
 
