@@ -244,8 +244,9 @@ def export(folder: Path, data: Path) -> int:
     """
     Write the dead letters of a server to FOLDER.
 
-    Each blob is a file, byte for byte, below the name of its container. 'pushgrid import' takes
-    such a folder; of a storage account, 'az storage blob download-batch' writes one.
+    Each blob is a file, byte for byte, below the name of its container; FILE.metadata beside it has
+    its time, and its topic and reasons. 'pushgrid import' takes such a folder; of a storage
+    account, 'az storage blob download-batch' writes one.
     """
     from cli.serving.copies import export_blobs  # not everybody has SQLite
 

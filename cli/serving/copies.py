@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from functools import partial
 from pathlib import Path
@@ -16,6 +17,8 @@ from shared.adapters.sql import sqlite
 from shared.adapters.sql.dead_letters import blobs_after
 from shared.adapters.sql.folder import StoreRefused
 
+#: Ends the name of a file with what is stored beside a blob: {"written": TIME, "metadata": {}}.
+METADATA = ".metadata"
 _AT_ONCE = 100  # blobs that are read together
 _FILE = click.Path(dir_okay=False, path_type=Path)
 _data = click.option(
@@ -31,7 +34,7 @@ def export_blobs(data: Path, folder: Path) -> int:
     """
     Write the dead letters in the folder *data* to *folder*, readable by this user; return how many.
 
-    A file that is there stays as it is.
+    What is stored beside a blob is in a file beside its own. A file that is there stays as it is.
 
     Raises:
         CommandFailed: there is no store, or *folder* can't be written to.
@@ -40,8 +43,11 @@ def export_blobs(data: Path, folder: Path) -> int:
     try:
         with sqlite.reading(data) as read:
             while found := read(lambda reading: blobs_after(reading, *last, _AT_ONCE)):  # noqa: B023 - called at once
-                for container, path, body in found:
-                    _write(folder / container / path, body)
+                for each in found:
+                    path = folder / each.container / each.path
+                    known = {"written": each.written.isoformat(), "metadata": each.metadata}
+                    _write(path.with_name(path.name + METADATA), json.dumps(known).encode())
+                    _write(path, each.body)
                 last, count = found[-1][:2], count + len(found)
     except StoreRefused as error:
         raise CommandFailed(error.message, REFUSED) from None

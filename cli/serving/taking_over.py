@@ -9,6 +9,7 @@ import re
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import click
 
 from cli.failure import REFUSED, CommandFailed
 from cli.moving import FORM
+from cli.serving.copies import METADATA
 from cli.serving.in_process import InProcess, deployment_of
 from cli.terminal import counted, say
 from server.data_folder import check_folder, take_folder
@@ -23,10 +25,12 @@ from server.environment import read_server_settings, with_secrets
 from server.failure import CannotStart
 from server.served_app import ServedApp, new_clock
 from server.sqlite_home import SqliteHome
+from shared.adapters.sql.dead_letters import SqlDeadLetters
 from shared.adapters.threads import SystemThreads
+from shared.clock import moment_of
+from shared.deadletter.blob_summary import BlobSummary
 from shared.errors import AppError, InvalidSettings
 from shared.settings import NAMES
-from shared.subscriptions.subscription import DeadLetterDestination
 
 _SETTINGS = (
     "it was judged by the settings of this command's environment: set those of the server, such as "
@@ -126,18 +130,29 @@ def _put(api: InProcess, resource: Mapping[str, Any]) -> None:
         api.post(f"{path}/regenerateKey", {"keyName": name, "keyValue": value})
 
 
+def _described(file: Path) -> tuple[BlobSummary | None, datetime | None]:
+    """Return what `export_blobs` has written beside a blob; nothing if it is another's copy."""
+    if not file.exists():
+        return None, None
+    known = json.loads(file.read_bytes())
+    return BlobSummary.from_metadata(known["metadata"]), moment_of(known["written"])
+
+
 def _dead_letters(folder: Path) -> _Take:
     """Take files that stand below the names of their containers, as a copy of blobs has them."""
 
     def take(app: ServedApp) -> tuple[int, Sequence[str]]:
         store, done, faults = app.home.store.dead_letters, 0, []
-        for file in sorted(each for each in folder.rglob("*") if each.is_file()):
+        assert isinstance(store, SqlDeadLetters)  # noqa: S101 - of `SqliteHome`
+        files = (each for each in folder.rglob("*") if each.is_file() and each.suffix != METADATA)
+        for file in sorted(files):
             container, *path = file.relative_to(folder).parts
             try:
-                there = DeadLetterDestination(container=container)
-                store.write(there, "/".join(path), file.read_bytes())
+                summary, written = _described(file.with_name(file.name + METADATA))
+                at = written or app.clock.now()
+                store.take_over(container, "/".join(path), file.read_bytes(), summary, at)
                 done += 1
-            except (AppError, OSError) as error:
+            except (AppError, OSError, ValueError, LookupError, TypeError, AttributeError) as error:
                 faults.append(f"{file}: {error}")
         return done, faults
 

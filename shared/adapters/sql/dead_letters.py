@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import NamedTuple
 from urllib.parse import quote
 from zlib import crc32
 
@@ -130,6 +131,14 @@ class SqlDeadLetters:
     def write_poison(self, path: str, body: bytes) -> None:
         self._write(POISON, path, body)
 
+    def take_over(
+        self, container: str, path: str, body: bytes, summary: BlobSummary | None, at: datetime
+    ) -> None:
+        """Write a blob of another home, which has written it *at* a moment."""
+        self._write(container, path, body, summary)
+        statement = "UPDATE blobs SET written = ? WHERE container = ? AND path = ?"
+        self._database.write(lambda writing: writing.run(statement, micros(at), container, path))
+
     def delete_before(self, moment_: datetime, deadline: Deadline) -> int:
         """Delete the blobs written before a moment, until *deadline*; return how many."""
         deleted = 0
@@ -175,15 +184,25 @@ class SqlDeadLetters:
         )
 
 
+class ExportedBlob(NamedTuple):
+    """A blob with what is stored beside its body."""
+
+    container: str
+    path: str
+    body: bytes
+    written: datetime
+    metadata: Mapping[str, str]  # of its summary; empty: it has none
+
+
 def blobs_after(
     reading: ReadTransaction, container: str, path: str, most: int
-) -> Sequence[tuple[str, str, bytes]]:
-    """Return some blobs in order, with their container and path: those after a place."""
+) -> Sequence[ExportedBlob]:
+    """Return some blobs in order: those after a place."""
     return [
-        (container, path, bytes(body))
-        for container, path, body in reading.rows(
-            "SELECT container, path, body FROM blobs WHERE (container, path) > (?, ?)"
-            " ORDER BY container, path LIMIT ?",
+        ExportedBlob(container, path, bytes(body), moment(written), json.loads(summary or "{}"))
+        for container, path, body, written, summary in reading.rows(
+            "SELECT container, path, body, written, summary FROM blobs"
+            " WHERE (container, path) > (?, ?) ORDER BY container, path LIMIT ?",
             *(container, path, most),
         )
     ]

@@ -17,6 +17,7 @@ from pushgrid.testing.memory import FakeClock
 from server.data_folder import KEY, admin_key, take_folder
 from shared.adapters.sql.store import SqlStore
 from shared.adapters.threads import SystemThreads
+from shared.deadletter.blob_summary import BlobSummary
 from shared.engine.ports import CUSTOM_TOPICS, Table
 from shared.subscriptions.subscription import DeadLetterDestination
 from tests.commands import Run
@@ -143,12 +144,16 @@ def test_what_the_commands_own_settings_refuse_says_so(
 DEAD = DeadLetterDestination(container="dead")
 
 
-def test_dead_letters_move_byte_for_byte(run: Run, tmp_path: Path) -> None:
+def test_dead_letters_move_byte_for_byte_with_what_proves_their_topic(
+    run: Run, tmp_path: Path
+) -> None:
     data, other, folder = tmp_path / "data", tmp_path / "other", tmp_path / "dead letters"
     paths = [f"Orders/CRM/2026/1/1/0/{number}.json" for number in range(250)]
+    summary = BlobSummary(f"{DEFAULT_SCOPE}/topics/orders", {"TimeToLiveExceeded": 1}, "Placed")
     with serving(data) as store:
         for path in paths:
-            store.dead_letters.write(DEAD, path, f'[{{"at": "{path}"}}]'.encode())
+            store.dead_letters.write(DEAD, path, f'[{{"at": "{path}"}}]'.encode(), summary)
+        known = store.dead_letters.list(DEAD, "Orders/CRM/2026/1/1/0/").blobs
         store.dead_letters.write_poison("a.json", b"{}")
         exported = run("dead-letters", "export", str(folder), "--data", str(data))
         assert run("dead-letters", "export", str(folder), "--data", str(data)).code == 0, "again"
@@ -158,6 +163,8 @@ def test_dead_letters_move_byte_for_byte(run: Run, tmp_path: Path) -> None:
     assert "251 blobs" in exported.out
     assert (folder / "dead" / paths[0]).stat().st_mode & 0o777 == 0o600
     with serving(other) as store:
+        assert store.dead_letters.list(DEAD, "Orders/CRM/2026/1/1/0/").blobs == known
+        assert known[0].summary == summary
         for path in paths:
             found = store.dead_letters.read(DEAD, path, 1000)
             assert (
