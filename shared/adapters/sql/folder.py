@@ -11,6 +11,7 @@ from shared.errors import InvalidSettings
 
 DATABASE = "pushgrid.db"
 BACKUPS = "backups"
+_NEXT = "next.db"  # in the folder of a former database: what replaces it
 _LOCK = "lock"
 _FOLDER_MODE, FILE_MODE = 0o700, 0o600
 
@@ -74,6 +75,7 @@ class Folder:
                 "to the server's user, and is writable."
             ) from error
         try:
+            self._go_on_replacing()
             self._make_private(self.database)
         except OSError as error:
             self.release()
@@ -99,22 +101,36 @@ class Folder:
         paths = (folder / f"{name}{f'-{number}' if number else ''}.db" for number in numbers)
         return next(path for path in paths if not path.exists())
 
-    def set_aside(self) -> Path:
-        """Move the database with its WAL into a new folder among the backups, and return that."""
+    def replace_database(self, written: Path) -> Path:
+        """
+        Let the file *written* be the database; return the folder of the former one, with its WAL.
+
+        A kill or power failure midway loses nothing: the next `Folder` goes on.
+        """
         backups = self.backup_path("replaced").parent
         numbers = range(len(list(backups.iterdir())) + 1)
-        folder = next(
+        former = next(
             path for path in (backups / f"replaced-{each}" for each in numbers) if not path.exists()
         )
-        folder.mkdir(mode=_FOLDER_MODE)
-        for path in sorted(self.path.glob(f"{DATABASE}*")):
-            path.rename(folder / path.name)
-        return folder
+        former.mkdir(mode=_FOLDER_MODE)
+        sync(written)
+        written.rename(former / _NEXT)
+        self._go_on_replacing()
+        return former
 
-    def sync(self, path: Path) -> None:
-        """Make a new file safe: its content, and that it is there."""
-        for each in (path, path.parent, self.path):
-            sync(each)
+    def _go_on_replacing(self) -> None:
+        """Move the database beside the one that waits to replace it, if one does, and that here."""
+        for waiting in self.path.glob(f"{BACKUPS}/*/{_NEXT}"):
+            former = waiting.parent
+            folders = former, former.parent, self.path
+            for each in folders:
+                sync(each)
+            for path in sorted(self.path.glob(f"{DATABASE}*")):
+                path.rename(former / path.name)
+            for each in folders:
+                sync(each)
+            waiting.rename(self.database)
+            sync(self.path)
 
     def _be_private(self) -> None:
         found = self.path.stat()

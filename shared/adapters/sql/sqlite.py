@@ -507,11 +507,7 @@ def restore(path: Path, copy: Path, found_good: Callable[[], object] = lambda: N
             written = folder.backup_path("restored")
             source.execute("VACUUM INTO ?", (str(written),)).fetchall()
             written.chmod(FILE_MODE)
-            folder.sync(written)
-            former = folder.set_aside()
-            written.rename(folder.database)
-            folder.sync(folder.database)
-            return former
+            return folder.replace_database(written)
     except apsw.Error as error:
         raise StoreRefused(f"'{copy}' can't be restored: {error}") from error
 

@@ -32,6 +32,32 @@ with opened(__import__("pathlib").Path(sys.argv[1])):
     sys.stdin.read()
 """
 
+_WRITES = """
+import sys
+from tests.integration.sql.databases import add, opened
+with opened(__import__("pathlib").Path(sys.argv[1])) as database:
+    database.write(lambda writing: add(writing, "one"))
+    print("ready", flush=True)
+    sys.stdin.readline()
+    database.write(lambda writing: add(writing, "two"))
+    print("written", flush=True)
+    sys.stdin.read()
+"""
+#: Restores, and is killed before it renames the file of a name.
+_KILLED = """
+import os, sys
+from pathlib import Path
+from shared.adapters.sql.sqlite import restore
+folder, copy, at = sys.argv[1:]
+rename = Path.rename
+def killed(self, to):
+    if self.name == at:
+        os.kill(os.getpid(), 9)
+    return rename(self, to)
+Path.rename = killed
+restore(Path(folder), Path(copy))
+"""
+
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
@@ -312,3 +338,32 @@ def test_what_is_no_copy_is_not_restored(folder: Path, tmp_path: Path, content: 
 
     with opened(folder) as database:
         assert names(database) == {"one"}
+
+
+@pytest.mark.parametrize("at", ["restored.db", "pushgrid.db", "pushgrid.db-wal", "next.db"])
+def test_a_restore_that_is_killed_loses_nothing(folder: Path, tmp_path: Path, at: str) -> None:
+    """The next start goes on with it, or none of it was done; the former store keeps its WAL."""
+    copy = tmp_path / "copy.db"
+    with started(folder, _WRITES) as server:
+        back_up(folder, copy)
+        assert server.stdin
+        print("go on", file=server.stdin, flush=True)
+        assert server.stdout
+        assert server.stdout.readline() == "written\n"
+        server.kill()
+    assert (folder / "pushgrid.db-wal").stat().st_size > 0
+    killed = subprocess.run(
+        [sys.executable, "-c", _KILLED, str(folder), str(copy), at], cwd=ROOT, check=False
+    )
+    assert killed.returncode == -signal.SIGKILL
+
+    with opened(folder) as database:
+        found = names(database)
+
+    if at == "restored.db":
+        assert found == {"one", "two"}
+        return
+    assert found == {"one"}
+    (former,) = (folder / "backups").glob("replaced-*")
+    with opened(former) as database:
+        assert names(database) == {"one", "two"}
