@@ -45,8 +45,9 @@ ROOM = SQL.most_in_hand  # messages of each
 AHEAD = timedelta(seconds=1)  # that messages are claimed before they are due
 MOST_FAILURES = 20  # as on Azure; then it is recorded
 AGAIN_IN = timedelta(minutes=1)  # after a failure
-DEATHS_TOGETHER = 3  # from then on a message runs alone
+DEATHS_TOGETHER = 3  # a message with as many is a suspect
 DEATHS = 6  # from then on it does not run
+SUSPECT_SECONDS = 3.0  # a process that lives so long with suspects has survived them
 _BATCH = 256
 _LOOK_SECONDS = 60.0  # a clock that was set is noticed by then
 _CLAIM = (
@@ -57,7 +58,7 @@ _CLAIM = (
 )
 _LEFT = "run > 0 AND run < ? AND queue = ? AND deaths < ? ORDER BY id"
 _DUE = "run = 0 AND queue = ? AND due <= ? ORDER BY due, id"
-_ALONE = (
+_SUSPECTS = (
     "deaths > 0 AND ((run > 0 AND run < ? AND deaths >= ?) OR (run = 0 AND deaths >= ?))"
     " ORDER BY id"
 )
@@ -131,11 +132,13 @@ class SqlLeases:
         self._give_up = give_up
         self._hands = {queue: _Hand() for queue in HANDED}
         self._order = count()
-        self._alone: int | None = None  # the message that runs alone
-        self._looks_for_alone = True  # there may be such a message
-        self._found: Lease | None = None  # the next of them, in hand and not handed over
+        self._looks_for_suspects = True  # there may be such messages
+        self._found: list[Lease] = []  # the next of them, in hand and not handed over
+        self._suspects: set[int] = set()  # the messages that nothing else runs beside
+        self._together = 1  # so many of them run: twice as many after each time that it survived
+        self._survived_at = 0.0  # by the loop's time
         self._looking = asyncio.Lock()
-        self._is_over = asyncio.Event()  # set when the one that ran alone is out of hand
+        self._is_over = asyncio.Event()  # set when they are out of hand
         self._is_open = True
         self._loop: asyncio.AbstractEventLoop | None = None  # once something is claimed
 
@@ -188,9 +191,9 @@ class SqlLeases:
         hand, self._loop = self._hands[queue], asyncio.get_running_loop()
         while True:
             hand.news.clear()
-            if self._looks_for_alone:
-                if lease := await self._next_alone():
-                    return [lease]
+            if self._looks_for_suspects:
+                if leases := await self._next_suspects(most):
+                    return leases
                 continue
             if leases := self._due(hand, most):
                 return leases
@@ -250,8 +253,7 @@ class SqlLeases:
     async def close(self) -> None:
         self._is_open = False
         numbers = [number for hand in self._hands.values() for number in hand.numbers]
-        if self._found:
-            numbers.append(receipt_of(self._found).number)
+        numbers += [receipt_of(each).number for each in self._found]
 
         def write(writing: WriteTransaction) -> None:
             for number in numbers:
@@ -338,41 +340,59 @@ class SqlLeases:
             writing.run("DELETE FROM parked WHERE id = ?", parked)
         return rows
 
-    async def _next_alone(self) -> Lease | None:
-        """Take a message that has to run alone, before anything else is in hand."""
+    async def _next_suspects(self, most: int) -> list[Lease]:
+        """Take messages that may have ended processes, before anything else is in hand."""
+        now = asyncio.get_running_loop().time
         async with self._looking:
-            if not self._looks_for_alone:
-                return None
-            if self._alone is None:
-                return await self._take_alone()
-        await self._is_over.wait()
-        return None
+            if not self._looks_for_suspects:
+                return []
+            if not self._suspects or now() >= self._survived_at:
+                await self._acquit()
+                return await self._take_suspects(most)
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(self._survived_at):
+                await self._is_over.wait()
+        return []
 
-    async def _take_alone(self) -> Lease | None:
-        if self._found is None:
-            await self._find_alone()
-        if (found := self._found) is None:
-            self._looks_for_alone = False
-            return None
-        receipt = receipt_of(found)
-        if receipt.deaths < DEATHS:
-            self._found, self._alone = None, receipt.number
-            self._is_over.clear()
-            self._hands[found.queue].out.add(receipt.number)
-            return found
-        await self._end_as_poison(found, f"{DEATHS} processes have ended while it was delivered")
-        self._found = None
-        return None
+    async def _acquit(self) -> None:
+        """Let what did not end this process have no deaths any more: it is slow."""
+        if slow := [(number, self.run) for number in self._suspects]:
+            statement = f"UPDATE messages SET deaths = 0 WHERE {_MINE}"
+            await self._database.write_on_loop(lambda writing: writing.run_all(statement, slow))
+            self._suspects.clear()
 
-    async def _find_alone(self) -> None:
-        values = self.run, DEATHS_TOGETHER - 1, DEATHS_TOGETHER, 1
+    async def _take_suspects(self, most: int) -> list[Lease]:
+        if not self._found:
+            await self._find_suspects(min(self._together, most))
+        if not self._found:
+            self._looks_for_suspects = False
+            return []
+        if receipt_of(self._found[0]).deaths >= DEATHS:
+            why = f"{DEATHS} processes have ended while it was delivered"
+            await self._end_as_poison(self._found[0], why)
+            self._found = []
+            return []
+        found, self._found = self._found, []
+        self._together = min(2 * self._together, _BATCH)
+        self._survived_at = asyncio.get_running_loop().time() + SUSPECT_SECONDS
+        self._is_over.clear()
+        for each in found:
+            number = receipt_of(each).number
+            self._suspects.add(number)
+            self._hands[each.queue].out.add(number)
+        return found
+
+    async def _find_suspects(self, most: int) -> None:
+        """Find one that has ended a process as a suspect, which runs alone; or else *most*."""
 
         def then(rows: list[Row] | None) -> None:
-            for row in rows or ():
-                self._found = _lease(row)
+            self._found = [_lease(row) for row in rows or ()]
 
         def write(writing: WriteTransaction) -> list[Row]:
-            rows = writing.rows(_CLAIM.format(_ALONE), self.run, *values)
+            claim = _CLAIM.format(_SUSPECTS)
+            deaths = DEATHS_TOGETHER
+            rows = writing.rows(claim, self.run, self.run, deaths, deaths + 1, 1)
+            rows = rows or writing.rows(claim, self.run, self.run, deaths - 1, deaths, most)
             return [_open(writing, row) for row in rows]
 
         await self._database.write_on_loop(write, then=then)
@@ -382,10 +402,10 @@ class SqlLeases:
         number = receipt_of(lease).number
         hand = self._hands[lease.queue]
         hand.out.discard(number)
-        if self._alone == number:
-            self._alone = None
+        self._suspects.discard(number)
+        if not self._suspects:
             self._is_over.set()
-        elif self._is_behind(hand):
+        if self._is_behind(hand):
             hand.news.set()
 
 

@@ -31,8 +31,9 @@ class Leases(Protocol):
         """
         Wait until messages of *queue* are due, and return *most* at most, in hand.
 
-        A message that three processes have died with runs alone: nothing else is handed over until
-        it is ended. After three more it is recorded in ``poison`` instead.
+        A message that three processes have died with is a suspect: nothing else is handed over
+        until it is ended, or this process has survived it for seconds. At first it runs with other
+        suspects; after another death it runs alone, and after six it is recorded in ``poison``.
 
         One call a queue is under way. A call that is cancelled has taken nothing in hand.
 

@@ -308,9 +308,10 @@ def test_what_a_dead_process_had_in_hand_comes_first(folder: Path, clock: FakeCl
 
 
 def test_a_message_that_was_there_at_three_deaths_runs_alone(
-    folder: Path, clock: FakeClock
+    folder: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before all others; these wait until it is ended, and count no deaths meanwhile."""
+    monkeypatch.setattr(leases, "SUSPECT_SECONDS", 3600.0)
 
     async def deliver() -> None:
         for death in range(3):
@@ -355,6 +356,56 @@ def test_after_three_more_alone_it_is_poison(folder: Path, clock: FakeClock) -> 
             assert store.queues.peek(NEW) == (0, [])
 
     run(deliver())
+
+
+def test_slow_messages_that_survive_hold_up_nobody(
+    folder: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twice as many run each time; they have no deaths, so later ones make them no poison."""
+    monkeypatch.setattr(leases, "SUSPECT_SECONDS", 0.0)
+    slow = list("abcdefg")
+
+    async def deliver() -> None:
+        async with running(folder, clock) as store:
+            await store.sender.put_all(NEW, slow)
+        for start in range(10):
+            async with running(folder, clock, dies=True) as store:
+                if start % 3 or not start:
+                    assert sorted(await claimed(store)) == slow
+                    continue
+                await store.sender.put(RETRIES, "good")
+                assert await claimed(store) == ["a"]
+                assert await claimed(store, RETRIES) == ["b", "c"]
+                assert await claimed(store) == ["d", "e", "f", "g"]
+                (good,) = await store.leases.claim(RETRIES, MOST)
+                assert texts([good]) == ["good"]
+                await store.leases.end(good)
+                assert poison(store) == []
+
+    run(deliver())
+
+
+def test_a_message_that_ends_processes_among_others_is_found(
+    folder: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What ran beside it as a suspect runs alone afterwards, and is no poison."""
+    monkeypatch.setattr(leases, "SUSPECT_SECONDS", 0.0)
+    ended: list[str] = []
+
+    async def deliver() -> None:
+        async with running(folder, clock) as store:
+            await store.sender.put_all(NEW, ["a", "b", "bad", "c", "d"])
+        for _ in range(leases.DEATHS):
+            async with running(folder, clock, dies=True) as store:
+                while "bad" not in (got := await claimed(store)):
+                    pass
+            ended.append(" ".join(got))
+        async with running(folder, clock) as store:
+            got = [await claimed(store) for _ in range(3)]
+            assert (got, poison(store)) == ([["c"], ["d"], ["a", "b"]], ["bad"])
+
+    run(deliver())
+    assert ended == [*["a b bad c d"] * 3, "b bad", "bad", "bad"]
 
 
 def test_what_waits_while_others_kill_the_process_is_no_poison(
@@ -500,7 +551,7 @@ def test_a_payload_stays_as_long_as_a_message_names_it(folder: Path, clock: Fake
 def test_a_start_looks_for_what_has_died_without_reading_all_messages(
     folder: Path, clock: FakeClock
 ):
-    claim = leases._CLAIM.format(leases._ALONE)
+    claim = leases._CLAIM.format(leases._SUSPECTS)
 
     async def test() -> str:
         async with running(folder, clock) as store:
