@@ -45,6 +45,7 @@ _SPARE_PAGES = 2_000  # that are kept for what comes
 _BUSY_MS = 5_000
 _READERS = 8  # that are kept open
 _SEEN_EVERY = timedelta(minutes=1)
+_FAR, _FAR_LASTS = timedelta(days=30), 86400.0  # a leap of the time, and seconds until it is seen
 _FREE_EVERY = 1.0  # seconds between looks at the free space
 
 #: Faults of a row or a statement, which SQLite undoes by itself; any other is the connection's.
@@ -83,7 +84,8 @@ class SqliteConnection:
         self._vfs = vfs
         self._pages = 0  # of the WAL
         self._is_suspect = False
-        self._seen: datetime | None = None  # until `begin_run` knows
+        self._seen: tuple[datetime, float] | None = None  # the time, when; `begin_run` knows first
+        self._far_since: float | None = None  # the clock is far ahead of that
         self._began: tuple[datetime, float] | None = None  # the time seen before this start, then
         self._told_at = -1.0
         self._counted = CountedRows()
@@ -193,7 +195,7 @@ class SqliteConnection:
             self.run("UPDATE state SET value = value + 1 WHERE name = 'run'")
             run = self._value("SELECT value FROM state WHERE name = 'run'")
             seen = moment(self._value("SELECT value FROM state WHERE name = 'seen'"))
-            self._seen, self._began = seen, (seen, monotonic())
+            self._seen = self._began = seen, monotonic()
             self.commit()
             return run, seen
 
@@ -304,10 +306,23 @@ class SqliteConnection:
         self._is_suspect = False
 
     def _see(self) -> None:
-        """Store the time now and then, with what is stored anyway."""
-        now = self._clock.now()
-        if self._seen and now - self._seen >= _SEEN_EVERY:
-            self._seen = now
+        """
+        Store the time now and then, with what is stored anyway.
+
+        A clock that is far ahead may be wrong, and later starts would believe it: not on one day.
+        """
+        now, at = self._clock.now(), monotonic()
+        if not self._seen or not self._clock.is_trusted:
+            return
+        seen, seen_at = self._seen
+        is_first = seen == moment(0)
+        if is_first or now - seen - timedelta(seconds=at - seen_at) <= _FAR:
+            self._far_since = None
+        elif self._far_since is None:
+            self._far_since = at
+        is_believed = self._far_since is None or at - self._far_since >= _FAR_LASTS
+        if is_believed and now - seen >= _SEEN_EVERY:
+            self._seen, self._far_since = (now, at), None
             self.run("UPDATE state SET value = ? WHERE name = 'seen'", micros(now))
 
     def _tell(self) -> None:

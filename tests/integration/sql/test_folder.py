@@ -288,6 +288,44 @@ def test_the_clock_is_right_if_it_is_not_before_that(folder: Path, starts: datet
         assert watched.now() >= START + timedelta(hours=5)
 
 
+@pytest.mark.parametrize(("minutes", "is_believed"), [(120, False), (25 * 60, True)])
+def test_a_clock_that_leaps_is_believed_by_later_starts_after_a_day(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    minutes: int,
+    is_believed: bool,  # noqa: FBT001
+) -> None:
+    """It was wrong until somebody set it, or the machine was off for long."""
+    machine, years = FakeClock(), timedelta(days=14 * 365)
+    monkeypatch.setattr("shared.adapters.sql.sqlite.monotonic", machine.monotonic)
+
+    def run(minutes: int, wrong_by: timedelta = timedelta()) -> datetime:
+        """Return the time that the process has at its end."""
+        clock = WatchedClock(
+            lambda: machine.now() + wrong_by, machine.monotonic, awaits_storage=True
+        )
+        with opened(folder, clock=clock, told=clock.storage_answered) as database:
+            for _ in range(minutes // 5):
+                machine.advance(timedelta(minutes=5))
+                database.write(lambda _: None)
+            return clock.now()
+
+    run(10)
+    run(minutes, years)
+    assert (run(30) - machine.now() > timedelta(days=300)) is is_believed
+
+
+def test_a_clock_that_is_not_trusted_is_not_believed(folder: Path) -> None:
+    clock = FakeClock()
+    watched = WatchedClock(clock.now, lambda: 0.0)
+    with opened(folder, clock=watched) as database:
+        database.write(lambda _: None)
+        clock.advance(timedelta(hours=5))  # It leaps: no time has passed.
+        database.write(lambda _: None)
+    with opened(folder) as database:
+        assert database.seen == START
+
+
 # ── Copies ──
 
 

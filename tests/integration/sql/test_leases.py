@@ -401,8 +401,8 @@ def test_a_message_that_ends_processes_among_others_is_found(
                     pass
             ended.append(" ".join(got))
         async with running(folder, clock) as store:
-            got = [await claimed(store) for _ in range(3)]
-            assert (got, poison(store)) == ([["c"], ["d"], ["a", "b"]], ["bad"])
+            left = [await claimed(store) for _ in range(3)]
+            assert (left, poison(store)) == ([["c"], ["d"], ["a", "b"]], ["bad"])
 
     run(deliver())
     assert ended == [*["a b bad c d"] * 3, "b bad", "bad", "bad"]
