@@ -40,7 +40,7 @@ T = TypeVar("T")
 LOW_WATER = 256 * 1024 * 1024  # free bytes: below, the database does not grow
 _APPLICATION = 0x50475244  # "PGRD", in the file's header
 _CHECKPOINT_PAGES = 1000  # of the WAL: 4 MB
-_LONGEST_WAL = 16_000  # pages: from then on a checkpoint waits for readers
+_LONGEST_WAL = 16_000  # pages: from then on a checkpoint empties the file, if nobody reads it
 _SPARE_PAGES = 2_000  # that are kept for what comes
 _BUSY_MS = 5_000
 _READERS = 8  # that are kept open
@@ -272,7 +272,11 @@ class SqliteConnection:
             return
         kind = "PASSIVE" if self._pages < _LONGEST_WAL else "TRUNCATE"
         try:
-            _, pages, written = self.rows(f"PRAGMA wal_checkpoint({kind})")[0]
+            self._file.set_busy_timeout(0)  # Writers would wait for whoever reads.
+            try:
+                _, pages, written = self.rows(f"PRAGMA wal_checkpoint({kind})")[0]
+            finally:
+                self._file.set_busy_timeout(_BUSY_MS)
             self.checkpoints += 1
             if pages == written:
                 self._pages = 0

@@ -325,6 +325,37 @@ def test_what_is_deleted_is_given_back_and_the_wal_stays_short(folder: Path) -> 
     assert max(full.wal, sizes.wal) < 40_000_000
 
 
+def test_a_long_reader_makes_no_writer_wait(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A backup, or a shell: the WAL grows meanwhile, and is emptied afterwards."""
+    monkeypatch.setattr("shared.adapters.sql.sqlite._LONGEST_WAL", 1_500)
+    monkeypatch.setattr("shared.adapters.sql.sqlite._BUSY_MS", 3_600_000)
+
+    def write_all() -> None:
+        for number in range(5):
+            database.write(partial(add, name=f"n{number}", size=4_000_000))
+
+    with opened(folder) as database:
+        database.write(partial(add, name="before"))
+        reader = apsw.Connection(str(folder / DATABASE))
+        reader.execute("BEGIN")
+        reader.execute("SELECT COUNT(*) FROM payloads").fetchall()
+        writer = Thread(target=write_all)
+        writer.start()
+        writer.join(60)
+        waits = writer.is_alive()
+        long = database.sizes.wal
+        reader.execute("ROLLBACK")
+        writer.join()
+        database.write(partial(add, name="after"))
+        database.write(lambda _: None)  # what follows the commit before is done
+        emptied = database.sizes.wal
+        reader.close()
+
+    assert not waits
+    assert long > 16_000_000
+    assert emptied < 1_000_000
+
+
 def _once(file: str) -> Any:
     """Let the next sync of *file* fail."""
     left = [file]
