@@ -195,6 +195,28 @@ def test_what_there_is_no_room_for_waits_in_the_table(
     run(deliver())
 
 
+def test_a_claim_that_waits_for_room_goes_on_when_there_is_some(
+    folder: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leases, "ROOM", 2)
+    monkeypatch.setattr(leases, "_LOOK_SECONDS", 3600.0)
+
+    async def deliver() -> None:
+        async with running(folder, clock) as store:
+            await prime(store)
+            await store.sender.put_all(NEW, ["a", "b", "c"])
+            got = await store.leases.claim(NEW, MOST)
+            assert texts(got) == ["a", "b"]
+            waiting = asyncio.create_task(claimed(store))
+            await asyncio.sleep(0)
+            for lease in got:
+                await store.leases.end(lease)
+            async with asyncio.timeout(60):
+                assert await waiting == ["c"]
+
+    run(deliver())
+
+
 def test_a_message_is_handed_over_when_it_is_due(folder: Path) -> None:
     """By a timer of this process: it was claimed a second before."""
 
