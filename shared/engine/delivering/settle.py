@@ -103,6 +103,8 @@ class Settler:
                 except Exception as fault:  # noqa: BLE001 - raised when all parts have ended
                     self.comes_again(part)
                     message.faults[part.key.folded] = fault
+                if not part.open and message.is_open:  # Nothing of it is to be repeated.
+                    self._flush_soon()
             if self._flush_at is not None and self._flush_at <= loop_time():
                 await self._flush()
         await self._flush()

@@ -16,6 +16,7 @@ from shared.delivery.gate import NotNow
 from shared.delivery.messages.message import MessagePart
 from shared.delivery.policy import EndReason, EndState
 from shared.engine.delivering.in_hand import MessageInHand, MessagesInHand, Part
+from shared.engine.delivering.settle import GATHER_FOR
 from shared.engine.ports import Queue
 from shared.engine.ports.settling import Answer, Ended, Settled, Settlement
 from shared.errors import StorageUnavailable
@@ -100,6 +101,56 @@ def test_each_part_is_settled_as_a_whole_once(app: Deployment) -> None:
     assert settling.wholes == [*before, "slow"]
     assert task.exception() is None
     assert app.all_stored() == {}
+
+
+def test_what_was_delivered_is_settled_soon_though_another_part_hangs(app: Deployment) -> None:
+    """Killed then, a store with transactions repeats only what is open; it is one call."""
+    subscribe(app, "one", "slow", "two")
+    held = app.hold("slow")
+    settling = Settling()
+
+    task = deliver(app, fan_out("one", "slow", "two", events=2), settling)
+    at_once = len(settling.calls)
+    app.loop.advance(timedelta(seconds=GATHER_FOR))
+    soon = settling.wholes
+    app.loop.advance(10 * SECOND)
+    calls = len(settling.calls)
+    held.let_go()
+    app.loop.settle()
+
+    assert (at_once, soon, calls) == (0, ["one", "two"], 1)
+    assert settling.wholes == ["one", "two", "slow"]
+    assert len(settling.calls) == 2
+    assert task.exception() is None
+
+
+def test_where_all_is_delivered_nothing_waits_to_be_gathered(app: Deployment) -> None:
+    subscribe(app, "one", "two")
+    settling = Settling()
+
+    task = deliver(app, fan_out("one", "two"), settling)
+
+    assert [len(each) for each in settling.calls] == [2]
+    assert task.done()
+
+
+@pytest.mark.parametrize(("status", "puts"), [(200, 0), (503, 1)])
+def test_without_transactions_what_was_delivered_asks_nothing_of_storage(
+    app: Deployment, status: int, puts: int
+) -> None:
+    subscribe(app, "one", "slow")
+    app.pusher.script(url("one"), answered(status))
+    held = app.hold("slow")
+    asked: list[None] = []
+    app.queues.answered = lambda: asked.append(None)
+
+    task = app.begin(fan_out("one", "slow"))
+    app.loop.advance(2 * SECOND)
+    held.let_go()
+    app.loop.settle()
+
+    assert len(asked) == puts
+    assert task.exception() is None
 
 
 def test_what_ends_names_the_subscription_that_was_re_read(app: Deployment) -> None:
