@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import httptools
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 
@@ -38,6 +39,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self, *arguments: Any, limits: ConnectionLimits, gone: Callable[[], object], **options: Any
     ) -> None:
         super().__init__(*arguments, **options)
+        self.parser = _Parser(self)
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn does
         self._limits = limits
         self._gone = gone
         self._receiving: asyncio.TimerHandle | None = None  # what is to come in time
@@ -65,6 +68,8 @@ class BoundedProtocol(HttpToolsProtocol):
         super().data_received(data)
         if (self._head_size or 0) > self._limits.head_bytes and not self.transport.is_closing():
             self._refuse_head()
+        if self._is_between_requests:
+            self._be_idle()
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -73,6 +78,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self._expect(self._limits.head_seconds)
 
     def on_headers_complete(self) -> None:
+        if self.parser.is_upgrade:
+            return
         # What arrived with the end of the head may be a body.
         arrived, limit = self._head_size or 0, self._limits.head_bytes
         is_too_large = arrived > limit and self._bytes_of_head() > limit
@@ -85,14 +92,16 @@ class BoundedProtocol(HttpToolsProtocol):
             self._refuse_head()
 
     def on_message_complete(self) -> None:
+        if self.parser.is_upgrade:
+            return
         self._expect(None)
         self._head_size = 0
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        if not self.pipeline and self._receiving is None:
-            self.idle_since = self.loop.time()
+        if self._is_between_requests:
+            self._be_idle()
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -109,6 +118,31 @@ class BoundedProtocol(HttpToolsProtocol):
             self.transport.abort()
         else:
             super().timeout_keep_alive_handler()
+
+    def head_without_upgrade(self) -> bytes:
+        """Return the head that was parsed last, but for its header ``Upgrade``."""
+        version = self.parser.get_http_version().encode()
+        kept = (each for each in self.headers if each[0] != b"upgrade")
+        lines = (b"%b: %b\r\n" % each for each in kept)
+        first = b"%b %b HTTP/%b\r\n" % (self.parser.get_method(), self.url, version)
+        return b"".join((first, *lines, b"\r\n"))
+
+    @property
+    def _is_between_requests(self) -> bool:
+        """Whether all requests have come and were answered: a next one has not begun."""
+        is_answered = self.cycle is not None and self.cycle.response_complete
+        return is_answered and not self.pipeline and self._receiving is None
+
+    def _be_idle(self) -> None:
+        """Close the connection in time, also if blank lines come instead of a request."""
+        if self.transport.is_closing():
+            return
+        if self.idle_since is None:
+            self.idle_since = self.loop.time()
+        if self.timeout_keep_alive_task is None:
+            at = self.idle_since + self.timeout_keep_alive
+            late = self.timeout_keep_alive_handler
+            self.timeout_keep_alive_task = self.loop.call_at(at, late)
 
     @property
     def _is_idle(self) -> bool:
@@ -174,6 +208,35 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._answering:
             self._answering.cancel()
             self._answering = None
+
+
+class _Parser(httptools.HttpRequestParser):  # type: ignore[misc]
+    """
+    Ignores that a client offers another protocol, such as h2c (RFC 9110, 7.8).
+
+    httptools ends such a request with its head, and takes its body for the other protocol: so the
+    head is parsed again, without the offer.
+    """
+
+    def __init__(self, protocol: BoundedProtocol) -> None:
+        super().__init__(protocol)
+        self._protocol = protocol
+
+    @property
+    def is_upgrade(self) -> bool:
+        """Whether the request at hand comes again, without the offer."""
+        return self.should_upgrade() and self.get_method() != b"CONNECT"
+
+    def feed_data(self, data: bytes) -> None:
+        while data:
+            try:
+                super().feed_data(data)
+            except httptools.HttpParserUpgrade as offer:
+                if not self.is_upgrade:
+                    raise
+                data = self._protocol.head_without_upgrade() + data[offer.args[0] :]
+            else:
+                return
 
 
 class _Dropped(list[tuple[bytes, bytes]]):

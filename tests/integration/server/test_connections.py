@@ -233,6 +233,76 @@ def test_trailers_are_no_headers(run):
     assert b"aeg-sas-key" not in seen
 
 
+@pytest.mark.parametrize("is_at_once", [True, False])
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        (b"Content-Length: 5", b"hello"),
+        (b"Transfer-Encoding: chunked", b"5\r\nhello\r\n0\r\nX: y\r\n\r\n"),
+    ],
+    ids=["length", "chunks"],
+)
+def test_an_offer_of_another_protocol_is_ignored(run, kind, body, is_at_once):
+    """As of curl's ``--http2``, and of Java's client over http; the connection goes on."""
+    seen: list[Any] = []
+    begun = asyncio.Event()
+
+    async def look(scope: Any, receive: Any, send: Any) -> None:
+        seen.append(dict(scope["headers"]))
+        begun.set()
+        await echo(scope, receive, send)
+
+    offer = (
+        b"POST /a?b HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n"
+    )
+    head = offer + b"X: 1\r\n" + kind + b"\r\n\r\n"
+    last = b"PUT / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+
+    async def test() -> bytes:
+        async with serving(look) as (_, connect):
+            reader, writer = await connect()
+            for sent in [2 * (head + body) + last] if is_at_once else [head, body, head + body]:
+                writer.write(sent)
+                if sent == head:
+                    await begun.wait()
+            if not is_at_once:
+                writer.write(last)
+            return await to_the_end(reader)
+
+    answers = run(test())
+    assert answers.count(b"HTTP/1.1 200 OK") == 3
+    assert answers.count(b"POST hello") == 2
+    assert [each.get(b"x") for each in seen] == [b"1", b"1", None]
+
+
+@pytest.mark.parametrize(
+    ("first", "later"),
+    [
+        (b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", b"\r\n"),
+        (b"GET /unread HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n", b"hello"),
+    ],
+    ids=["blank line", "body that nobody reads"],
+)
+def test_what_comes_between_requests_keeps_no_connection(run, first, later):
+    async def answer(scope: Any, receive: Any, send: Any) -> None:
+        if scope["path"] != "/unread":
+            return await echo(scope, receive, send)
+        headers = [(b"content-length", b"4")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": b"GET "})
+        return None
+
+    async def test() -> bytes:
+        async with serving(answer, keep_alive_seconds=1) as (_, connect):
+            reader, writer = await connect()
+            writer.write(first)
+            await reader.readuntil(b"GET ")
+            writer.write(later)
+            return await to_the_end(reader)
+
+    assert run(test()) == b""
+
+
 def test_the_end_waits_for_requests_under_way_and_for_no_idle_connection(run):
     may_answer, begun = asyncio.Event(), asyncio.Event()
 
