@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from server.http.reading import (
     BadRequest,
+    BodyBudget,
     BodyTooLarge,
     ClientGone,
     Receive,
     RequestReader,
     Scope,
+    TooManyBodies,
     decoded_path,
     peer_of,
     read_body,
@@ -56,7 +58,7 @@ class AsgiApp:
     Answers each request with the app, or before it.
 
     *not_ready* says why ``/readyz`` is 503, or nothing. *is_guarded*: over http only proxies and
-    this machine may send anything but probes.
+    this machine may send anything but probes. *budget* bounds bodies that have not ended.
     """
 
     app: Answering
@@ -64,6 +66,7 @@ class AsgiApp:
     not_ready: Callable[[], str | None]
     body_limit: int
     is_guarded: bool = False
+    budget: BodyBudget = field(default_factory=BodyBudget)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -87,9 +90,13 @@ class AsgiApp:
         except BadRequest as error:
             return _text(400, str(error))
         try:
-            body = await read_body(scope, receive, self.body_limit)
+            body = await read_body(scope, receive, self.body_limit, self.budget)
         except BodyTooLarge:
             raise _Unread(self.app.too_large(request, path, self.body_limit)) from None
+        except TooManyBodies:
+            raise _Unread(
+                _text(503, "Too many large bodies are coming: try again later.")
+            ) from None
         try:
             return await self.app.answer(replace(request, body=body), path)
         except Exception as error:  # noqa: BLE001 - a fault of ours ends no server

@@ -8,6 +8,7 @@ for ever.
 from __future__ import annotations
 
 import asyncio
+from array import array
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -34,6 +35,8 @@ class BoundedProtocol(HttpToolsProtocol):
     Of too many connections the one that has been idle longest is closed for a new one; if none is
     idle, the new one gets 503. *gone* is called when the connection is.
     """
+
+    parser: _Parser
 
     def __init__(
         self, *arguments: Any, limits: ConnectionLimits, gone: Callable[[], object], **options: Any
@@ -210,7 +213,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._answering = None
 
 
-class _Parser(httptools.HttpRequestParser):  # type: ignore[misc]
+class _Parser(httptools.HttpRequestParser):
     """
     Ignores that a client offers another protocol, such as h2c (RFC 9110, 7.8).
 
@@ -227,7 +230,8 @@ class _Parser(httptools.HttpRequestParser):  # type: ignore[misc]
         """Whether the request at hand comes again, without the offer."""
         return self.should_upgrade() and self.get_method() != b"CONNECT"
 
-    def feed_data(self, data: bytes) -> None:
+    def feed_data(self, data: bytes | bytearray | memoryview | array[int]) -> None:
+        data = bytes(data)
         while data:
             try:
                 super().feed_data(data)

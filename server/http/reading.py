@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Any
@@ -30,6 +31,10 @@ class BadRequest(Exception):
 
 class BodyTooLarge(Exception):
     """The body, or the length that was announced, is over the limit."""
+
+
+class TooManyBodies(Exception):
+    """The body was coming for longer than the others, which had no room beside it."""
 
 
 class ClientGone(Exception):
@@ -95,27 +100,63 @@ def peer_of(scope: Scope) -> Address | None:
     return _address(client[0]) if client else None
 
 
-async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
+@dataclass(slots=True, kw_only=True, eq=False)
+class BodyBudget:
+    """
+    Bounds the bytes of all bodies that have not come to their end: nobody knows whose they are.
+
+    A body of up to *small* bytes always has room. Where the larger ones together have more than
+    *most*, those that have been coming longest are given up: so unfinished ones keep out nobody.
+    """
+
+    most: int = 128 * 1024 * 1024
+    small: int = 64 * 1024
+    _coming: dict[asyncio.Timeout, int] = field(default_factory=dict)  # sizes, the oldest first
+
+    def take(self, reading: asyncio.Timeout, size: int) -> None:
+        """Note how much has come; what is given up times out."""
+        if size > self.small:
+            self._coming[reading] = size
+        while sum(self._coming.values()) > self.most:
+            oldest = next(iter(self._coming))
+            del self._coming[oldest]
+            oldest.reschedule(asyncio.get_running_loop().time())
+
+    def free(self, reading: asyncio.Timeout) -> None:
+        """Note that nothing more comes of it."""
+        self._coming.pop(reading, None)
+
+
+async def read_body(scope: Scope, receive: Receive, limit: int, budget: BodyBudget) -> bytes:
     """
     Return the body, of at most *limit* bytes; a chunked one is counted while it arrives.
 
     Raises:
         BodyTooLarge: it is larger.
+        TooManyBodies: *budget* has no room for it any more.
         ClientGone: it does not come to its end.
     """
     announced = dict(scope["headers"]).get(b"content-length", b"0")
     if int(announced) > limit:
         raise BodyTooLarge
-    body = bytearray()
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ClientGone
-        body += message.get("body", b"")
-        if len(body) > limit:
-            raise BodyTooLarge
-        if not message.get("more_body"):
-            return bytes(body)
+    body, reading = bytearray(), asyncio.timeout(None)
+    try:
+        async with reading:
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise ClientGone
+                body += message.get("body", b"")
+                if len(body) > limit:
+                    raise BodyTooLarge
+                if not message.get("more_body"):
+                    return bytes(body)
+                budget.take(reading, len(body))
+    except TimeoutError:
+        raise TooManyBodies from None
+    finally:
+        budget.free(reading)
+        body.clear()  # What was raised keeps it alive while the rest is discarded.
 
 
 @lru_cache(maxsize=256)

@@ -7,13 +7,17 @@ import contextlib
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from itertools import islice
 from typing import Any
 
 import pytest
 
+from server.http.asgi import AsgiApp
 from server.http.connections import ConnectionLimits
 from server.http.front import HttpFront
+from server.http.reading import BodyBudget, RequestReader
 from server.options import LOOPBACK, bind
+from shared.http import HttpAnswer, HttpRequest
 from testbed.subscriber import PATIENCE
 
 SHORT = 0.05  # seconds: a deadline that a test waits for
@@ -301,6 +305,45 @@ def test_what_comes_between_requests_keeps_no_connection(run, first, later):
             return await to_the_end(reader)
 
     assert run(test()) == b""
+
+
+def test_unfinished_bodies_of_anybody_are_given_up_with_503(run):
+    """Before it is known who sends them; the latest one is answered."""
+
+    class Named:
+        async def answer(self, request: HttpRequest, path: str) -> HttpAnswer:
+            del path
+            return HttpAnswer(status=200, headers={}, body=b"%d" % len(request.body))
+
+        def too_large(self, request: HttpRequest, path: str, limit: int) -> HttpAnswer:
+            raise AssertionError((request, path, limit))
+
+    size = 300_000
+    app = AsgiApp(
+        app=Named(),
+        reader=RequestReader(client_header="x-client"),
+        not_ready=lambda: None,
+        body_limit=size,
+        budget=BodyBudget(most=2 * size),
+    )
+    head = b"POST /a HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % size
+
+    async def test() -> list[bytes]:
+        async with serving(app) as (_, connect):
+            told = []
+            for _ in range(4):
+                reader, writer = await connect()
+                writer.write(head + b"x" * (size - 1))
+                told.append(reader.readuntil(b"later."))
+            refused = [await each for each in islice(asyncio.as_completed(told), 2)]
+            reader, writer = await connect()
+            writer.write(head + b"x" * size)
+            return [*refused, await to_the_end(reader)]
+
+    *refused, answered = run(test())
+    assert all(each.startswith(b"HTTP/1.1 503 ") for each in refused)
+    assert answered.startswith(b"HTTP/1.1 200 OK")
+    assert answered.endswith(b"%d" % size)
 
 
 def test_the_end_waits_for_requests_under_way_and_for_no_idle_connection(run):

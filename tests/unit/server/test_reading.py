@@ -10,9 +10,11 @@ import pytest
 
 from server.http.reading import (
     BadRequest,
+    BodyBudget,
     BodyTooLarge,
     ClientGone,
     RequestReader,
+    TooManyBodies,
     decoded_path,
     read_body,
 )
@@ -137,7 +139,7 @@ def body(*chunks: bytes | None, announced: int | None = None, limit: int = 4) ->
         return next(messages)
 
     headers = [] if announced is None else [(b"content-length", b"%d" % announced)]
-    return asyncio.run(read_body({"headers": headers}, receive, limit))
+    return asyncio.run(read_body({"headers": headers}, receive, limit, BodyBudget()))
 
 
 def test_a_body_is_read_to_its_end():
@@ -151,3 +153,41 @@ def test_a_body_is_read_to_its_end():
 def test_what_is_announced_too_large_is_not_read():
     with pytest.raises(BodyTooLarge):
         body(None, announced=5)
+
+
+def test_of_too_many_unfinished_bodies_the_oldest_is_given_up():
+    """Small ones always have room; what has ended, or was given up, takes none."""
+
+    class Sender:
+        def __init__(self, budget: BodyBudget) -> None:
+            self.sent: asyncio.Queue[Any] = asyncio.Queue()
+            self.body = asyncio.create_task(read_body({"headers": []}, self.sent.get, 100, budget))
+
+        async def send(self, size: int, *, more: bool = True) -> None:
+            self.sent.put_nowait({"type": "http.request", "body": b"x" * size, "more_body": more})
+            for _ in range(5):
+                await asyncio.sleep(0)
+
+    async def test() -> None:
+        budget = BodyBudget(most=20, small=4)
+        small = [Sender(budget) for _ in range(10)]
+        for each in small:
+            await each.send(4)
+        first, second, third = (Sender(budget) for _ in range(3))
+        await first.send(8)
+        await second.send(8)
+        await first.send(4)  # 20 in all
+        assert not first.body.done()
+        await third.send(5)
+        assert isinstance(first.body.exception(), TooManyBodies)
+        await third.send(7)  # 20 again, without the first
+        for each in (second, third, *small):
+            assert not each.body.done()
+            await each.send(0, more=False)
+        assert [len(each.body.result()) for each in (second, third, *small)] == [8, 12, *[4] * 10]
+        fourth = Sender(budget)
+        await fourth.send(20)
+        await fourth.send(0, more=False)
+        assert len(fourth.body.result()) == 20
+
+    asyncio.run(test())
