@@ -54,17 +54,26 @@ def _lock(descriptor: int, path: Path, kind: int) -> None:
         ) from error
 
 
+def refuse_link(database: Path) -> None:
+    """Raise StoreRefused if the database stands elsewhere: its log has to be beside it."""
+    if database.is_symlink():
+        raise StoreRefused(
+            f"'{database}' is a symbolic link. Name the folder that has the database itself."
+        )
+
+
 class Folder:
     """
     A folder that this process has for itself until `release`; it is made if it is missing.
 
     Raises:
-        StoreRefused: another server has it, or it can't be used.
+        StoreRefused: another server has it, its database is a link, or it can't be used.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.database = path / DATABASE
+        refuse_link(self.database)
         try:
             path.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
             self._be_private()

@@ -28,7 +28,15 @@ from shared.adapters.sql.database import (
     micros,
     moment,
 )
-from shared.adapters.sql.folder import DATABASE, FILE_MODE, Folder, StoreRefused, check_free, sync
+from shared.adapters.sql.folder import (
+    DATABASE,
+    FILE_MODE,
+    Folder,
+    StoreRefused,
+    check_free,
+    refuse_link,
+    sync,
+)
 from shared.adapters.sql.group_writer import Broken, GroupWriter
 from shared.adapters.sql.migrations import LATEST, Migration, migrations, refusal
 from shared.adapters.sql.tally import CountedRows
@@ -556,6 +564,7 @@ def reading(path: Path) -> Iterator[Callable[[Callable[[ReadTransaction], T]], T
     database = path / DATABASE
     if not database.is_file():
         raise StoreRefused(f"'{path}' has no store: name the folder of a server.")
+    refuse_link(database)
     try:
         with closing(_Reader(database, None)) as reader:
 

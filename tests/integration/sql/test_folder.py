@@ -130,6 +130,22 @@ def test_a_path_that_is_no_folder_is_refused(folder: Path) -> None:
         pass
 
 
+def test_a_link_to_a_database_is_not_followed(folder: Path, tmp_path: Path) -> None:
+    with opened(tmp_path / "other"):
+        pass
+    database = tmp_path / "other" / "pushgrid.db"
+    before = database.read_bytes()
+    folder.mkdir()
+    (folder / "pushgrid.db").symlink_to(database)
+
+    for _ in range(2):  # The lock was released.
+        with pytest.raises(StoreRefused, match="is a symbolic link"), opened(folder):
+            pass
+    with pytest.raises(StoreRefused, match="is a symbolic link"):
+        check_store(folder)
+    assert database.read_bytes() == before
+
+
 def test_what_is_no_database_is_refused(folder: Path) -> None:
     folder.mkdir()
     (folder / "pushgrid.db").write_text("not a database, but long enough to be one " * 100)
