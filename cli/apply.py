@@ -12,7 +12,15 @@ from typing import Any
 import click
 from rich.text import Text
 
-from cli.configuration import Action, Change, Configuration, carry_out, plan, read_configuration
+from cli.configuration import (
+    Action,
+    Change,
+    Configuration,
+    carry_out,
+    plan,
+    read_configuration,
+    refuse_to_delete_all,
+)
 from cli.configuration.file_names import PARAMETER_FILE
 from cli.configuration.schema import SCHEMA
 from cli.configuration.source import FileFaults, read_source
@@ -71,6 +79,7 @@ def apply(
     configuration = read_configuration(file, parameters, deployment.scope, skip)
     if prune:
         _refuse_unknown_skips(file, configuration)
+        refuse_to_delete_all(file, configuration)
     done: list[Change] = []
     with (
         Console(stderr=True).status(Text(f"comparing {deployment.url} with {file} …")) as progress,

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any
 
 from cli.configuration.deployed import DeploymentAnswers, ResourceAnswers
@@ -190,6 +191,20 @@ def plan(
     if prune:
         changes += _deletions(deployment, configuration)
     return tuple(changes)
+
+
+def refuse_to_delete_all(file: Path, configuration: Configuration) -> None:
+    """
+    Refuse to delete what a configuration that names nothing does not name.
+
+    Raises:
+        FileFaults: it names nothing: its *file* was cut off, or is another one.
+    """
+    if not (configuration.resources or configuration.skipped):
+        raise FileFaults(
+            f"{file}: it names no resource, so --prune would delete everything: name what stays, "
+            "or delete with 'pushgrid topic delete'"
+        )
 
 
 def _unchecked(resource: WantedResource, is_new: bool) -> Change:

@@ -8,7 +8,14 @@ from concurrent.futures import CancelledError
 from dataclasses import replace
 from pathlib import Path
 
-from cli.configuration import Action, Change, carry_out, plan, read_configuration
+from cli.configuration import (
+    Action,
+    Change,
+    carry_out,
+    plan,
+    read_configuration,
+    refuse_to_delete_all,
+)
 from cli.configuration.resources import SUBSCRIPTIONS, Configuration, ResourceId
 from cli.deployment import Deployment
 from cli.failure import CommandFailed
@@ -51,9 +58,12 @@ class KeptFile:
         Read the file for a server with *settings*, if these are known; it is applied next.
 
         Raises:
-            CommandFailed: it is faulty, or asks for what such a server does not take.
+            CommandFailed: it is faulty, names nothing with *prune*, or asks for what such a server
+                does not take.
         """
         wanted = read_configuration(self._path, offers_options=False)
+        if self._prune:
+            refuse_to_delete_all(self._path, wanted)
         if settings:
             rehearse(wanted, settings)
         self._settings, self._wanted = settings, wanted

@@ -132,6 +132,17 @@ def test_what_is_refused_stands_with_its_reason_on_one_stream(apply: Apply, writ
     assert (as_json, no_error, change["action"], change["faults"]) == (1, "", "create", [reason])
 
 
+@pytest.mark.parametrize("empty", [{}, {"topics": {}}])
+def test_a_file_that_names_nothing_deletes_nothing(apply: Apply, write: Write, empty: Any) -> None:
+    apply(write(ONE))
+
+    code, lines, err = apply(write(empty), "--prune")
+
+    assert (code, lines) == (2, [])
+    assert "names no resource, so --prune would delete everything" in err
+    assert apply(write(ONE))[1][0].startswith("Nothing to change")
+
+
 def test_a_dry_run_says_what_would_happen(apply: Apply, write: Write) -> None:
     apply(write(ONE))
     more = {"topics": {"orders": {"tags": {"a": "b"}}, "others": {}}}

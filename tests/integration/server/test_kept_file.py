@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from cli.failure import CommandFailed
 from cli.serving import kept_file
 from cli.serving.in_process import deployment_of
 from cli.serving.kept_file import KeptFile
@@ -135,3 +136,12 @@ def test_after_a_faulty_reading_the_last_good_file_goes_on(tmp_path, monkeypatch
         on_app(test, settings={_NETWORKS: "127.0.0.0/8"})
     files = [each for each in told if each.startswith("file.")]
     assert files[-3:] == ["file.faulty", "file.changed", "file.applied"], "not applied in between"
+
+
+def test_a_file_that_names_nothing_is_refused_where_it_would_delete_everything(tmp_path):
+    path = tmp_path / "pushgrid.json"
+    path.write_text("{}")
+
+    KeptFile(path, prune=False).read(None)
+    with pytest.raises(CommandFailed, match="names no resource"):
+        KeptFile(path, prune=True).read(None)
