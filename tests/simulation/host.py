@@ -1,0 +1,204 @@
+"""Runs an app as Azure's host does: queue triggers by host.json, and timers, which may overlap."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Protocol
+
+from shared.app import App
+from shared.engine.ports import Queue, Received
+from shared.engine.timers.timer_runs import JobsFailed
+from shared.errors import StorageUnavailable
+from tests.simulation.kernel import Pool, Process, Timer
+from tests.simulation.storage import Storage, View
+
+INVISIBILITY = timedelta(minutes=10)
+STEPS = (0.8, 1.6, 3.2, 6.4, 12.8)  # seconds between the tries of one step
+POISON = {Queue.DELIVERIES: Queue.DELIVERIES_POISON, Queue.RETRIES: Queue.RETRIES_POISON}
+_OPTIONS = json.loads((Path(__file__).parents[2] / "host.json").read_text())["extensions"]["queues"]
+_HOURS, _MINUTES, _SECONDS = map(int, _OPTIONS["visibilityTimeout"].split(":"))
+AGAIN_IN = timedelta(hours=_HOURS, minutes=_MINUTES, seconds=_SECONDS)
+MOST_DEQUEUES: int = _OPTIONS["maxDequeueCount"]
+POLLS: float = float(_OPTIONS["maxPollingInterval"].rpartition(":")[2])  # seconds
+WAKE, DEADLETTER = "wake", "deadletter"
+PERIODS = {WAKE: 60.0, DEADLETTER: 300.0}  # seconds
+
+
+class Host(Protocol):
+    """What runs an app in a process."""
+
+    def begin(self) -> None:
+        """Begin to receive."""
+
+    def put(self, queue: Queue, visible_at: datetime) -> None:
+        """Learn that a message becomes visible."""
+
+    def fire(self, timer: str) -> None:
+        """Run a timer's jobs, unless they are running."""
+
+
+class FunctionsHost:
+    """Implements `Host` as Azure Functions does."""
+
+    def __init__(
+        self, app: App, process: Process, storage: Storage, view: View, chance: Random
+    ) -> None:
+        self.app = app
+        self.process = process
+        self.open = 0  # invocations
+        self.failed_at = -1.0  # when an invocation failed last
+        self._storage, self._view, self._chance = storage, view, chance
+        self._clock = storage.clock
+        self._off_loop = Pool(process, 1_000_000)
+        self._polls: dict[Queue, Timer] = {}
+        self._polling: set[Queue] = set()
+        self._running: set[str] = set()
+
+    def begin(self) -> None:
+        for queue in POISON:
+            self._poll_at(queue, self._clock.now())
+
+    def put(self, queue: Queue, visible_at: datetime) -> None:
+        if queue in POISON and self.process.is_alive:
+            self._poll_at(queue, visible_at)
+
+    def fire(self, timer: str) -> None:
+        if timer in self._running or not self.process.is_alive:
+            return
+        self._running.add(timer)
+        self.open += 1
+        self.process.begin(partial(self._run, timer))
+
+    def _run(self, timer: str) -> None:
+        try:
+            (self.app.wake_timer if timer == WAKE else self.app.deadletter_timer).run()
+        except JobsFailed:
+            self.failed_at = self.process.kernel.now
+        finally:
+            self._running.discard(timer)
+            self.open -= 1
+
+    def _poll_at(self, queue: Queue, visible_at: datetime) -> None:
+        """Poll within the polling interval after a message becomes visible, if not before."""
+        kernel = self.process.kernel
+        wait = max((visible_at - self._clock.now()).total_seconds(), 0.0)
+        when = kernel.now + wait + self._chance.random() * POLLS
+        planned = self._polls.get(queue)
+        if queue in self._polling or (planned and planned.when() <= when):
+            return
+        if planned:
+            planned.cancel()
+        self._polls[queue] = kernel.at(when, partial(self._begin_poll, queue))
+
+    def _begin_poll(self, queue: Queue) -> None:
+        del self._polls[queue]
+        self._polling.add(queue)
+        loop = self.process.loop
+        loop.call_soon(lambda: loop.create_task(self._poll(queue)))
+
+    async def _poll(self, queue: Queue) -> None:
+        received: list[Received] = []
+        try:
+            call = partial(self._view.queues.receive, queue, INVISIBILITY)
+            received = await self._off_loop(call)
+        except StorageUnavailable:
+            await asyncio.sleep(POLLS)
+        for message in received:
+            self.process.loop.create_task(self._process(queue, message))
+        self._polling.discard(queue)
+        if found := self._storage.store.queues.earliest(queue):
+            self._poll_at(queue, found[1].visible_at)
+
+    async def _process(self, queue: Queue, message: Received) -> None:
+        lease = _Lease(self._view, self._off_loop, queue, message)
+        self.open += 1
+        try:
+            if message.count > MOST_DEQUEUES:
+                await self._move_to_poison(queue, lease)
+            elif await self._succeeds(queue, lease):
+                await _retried(lease.delete)
+            elif message.count >= MOST_DEQUEUES:
+                await self._move_to_poison(queue, lease)
+            else:
+                await _retried(partial(lease.hide, AGAIN_IN))
+        except StorageUnavailable:
+            pass  # It comes again.
+        finally:
+            self.open -= 1
+
+    async def _succeeds(self, queue: Queue, lease: _Lease) -> bool:
+        lease.begin()
+        try:
+            await self.app.deliver.run(lease.message.text.encode(), queue)
+        except Exception:  # noqa: BLE001 - an invocation that fails
+            self.failed_at = self.process.kernel.now
+            return False
+        finally:
+            await lease.end()
+        return True
+
+    async def _move_to_poison(self, queue: Queue, lease: _Lease) -> None:
+        await _retried(partial(self._view.sender.put, POISON[queue], lease.message.text))
+        await _retried(lease.delete)
+
+
+class _Lease:
+    """The claim to a message, renewed at half of its time."""
+
+    def __init__(self, view: View, off_loop: Pool, queue: Queue, message: Received) -> None:
+        self._view, self._off_loop, self._queue = view, off_loop, queue
+        self.message = message
+        self._renewal: asyncio.Task[None] | None = None
+        self._has_ended = False
+
+    def begin(self) -> None:
+        self._renew_after(INVISIBILITY.total_seconds() / 2)
+
+    async def end(self) -> None:
+        self._has_ended = True
+        self._timer.cancel()
+        if self._renewal:
+            await asyncio.wait([self._renewal])
+
+    def _renew_after(self, seconds: float) -> None:
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._begin_renewal)
+
+    def _begin_renewal(self) -> None:
+        self._renewal = asyncio.get_running_loop().create_task(self._renew())
+
+    async def _renew(self) -> None:
+        delay = INVISIBILITY.total_seconds() / 2
+        try:
+            await self.hide(INVISIBILITY)
+        except StorageUnavailable:
+            delay /= 4
+        if not self._has_ended:
+            self._renew_after(delay)
+
+    async def delete(self) -> None:
+        await self._off_loop(partial(self._view.queues.delete, self._queue, self.message))
+
+    async def hide(self, wait: timedelta) -> None:
+        """Hide it for so long from now on, unless another has received it."""
+        message = self.message
+        replace = partial(self._view.queues.replace, self._queue, message.receipt, message.text)
+        if receipt := await self._off_loop(partial(replace, wait)):
+            self.message = Received(text=message.text, receipt=receipt, count=message.count)
+
+
+async def _retried(step: Callable[[], Awaitable[object]]) -> None:
+    """Try a step as the host does. Raises StorageUnavailable."""
+    for delay in STEPS:
+        try:
+            await step()
+        except StorageUnavailable:
+            await asyncio.sleep(delay)
+        else:
+            return
+    await step()

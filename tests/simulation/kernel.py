@@ -1,0 +1,395 @@
+"""Runs the event loops and threads of several processes in one thread, on one virtual clock."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import heapq
+import itertools
+from collections import deque
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from random import Random
+from typing import Any, TypeVar
+
+from greenlet import getcurrent, greenlet
+
+T = TypeVar("T")
+
+YIELDS = 0.05  # of the times that a thread takes a lock: another one runs first
+
+
+class Kernel:
+    """
+    Chooses what runs next, and moves the clock when nothing can run.
+
+    A strand is a thread: that of an event loop, which makes one callback a turn, or one that
+    blocks, which runs until it waits. *chance* chooses among those that can run. If it *shuffles*,
+    the callbacks of a loop are not made in their order.
+    """
+
+    def __init__(self, chance: Random, *, shuffles: bool) -> None:
+        self.chance = chance
+        self.shuffles = shuffles
+        self.now = 0.0  # seconds
+        self.turns = 0
+        self.current: Strand | None = None
+        self.hub = getcurrent()
+        self._runnable: list[Strand] = []
+        self._timers: list[tuple[float, float, int, Timer]] = []
+        self._numbers = itertools.count()
+
+    def at(self, when: float, call: Callable[[], object]) -> Timer:
+        """Call it at that time; of what is due together, chance chooses the first."""
+        timer = Timer(when, call)
+        heapq.heappush(self._timers, (when, self.chance.random(), next(self._numbers), timer))
+        return timer
+
+    def run(self, until: float) -> None:
+        """Run everything that happens up to that time."""
+        while True:
+            while self._runnable:
+                place = int(self.chance.random() * len(self._runnable))
+                strand = self._runnable[place]
+                self._runnable[place] = self._runnable[-1]
+                self._runnable.pop()
+                self._step(strand)
+            if not self._timers or self._timers[0][0] > until:
+                break
+            when, _, _, timer = heapq.heappop(self._timers)
+            self.now = max(self.now, when)
+            timer.run()
+        self.now = max(self.now, until)
+
+    def ready(self, strand: Strand) -> None:
+        """Let a strand run, once, unless its process is dead; if that is frozen, after it."""
+        process = strand.process
+        if strand.is_ready or not process.is_alive:
+            return
+        strand.is_ready = True
+        (process.frozen if process.is_frozen else self._runnable).append(strand)
+
+    def switch(self) -> None:
+        """Let others run until the current strand is `ready` again, for whatever reason."""
+        running = asyncio._get_running_loop()
+        asyncio._set_running_loop(None)
+        self.hub.switch()
+        asyncio._set_running_loop(running)
+
+    def sleep(self, seconds: float) -> None:
+        """Keep the current strand waiting."""
+        self.wait(lambda: False, self.now + seconds)
+
+    def wait(self, is_over: Callable[[], bool], until: float | None = None) -> None:
+        """Keep the current strand waiting until it is over, or until that time."""
+        strand = self.current
+        if strand is None:
+            raise RuntimeError("only a strand of a process can wait")
+        timer = None if until is None else self.at(until, lambda: self.ready(strand))
+        while not is_over() and (until is None or self.now < until):
+            self.switch()
+        if timer:
+            timer.cancel()
+
+    def give_way(self) -> None:
+        """Let others run first, now and then."""
+        if self.current and self.chance.random() < YIELDS:
+            self.ready(self.current)
+            self.switch()
+
+    def wait_for(self, future: Future[T], seconds: float | None = None) -> T:
+        """Wait for a result. Raises TimeoutError as `Future.result`."""
+        if not future.done() and (strand := self.current):
+            future.add_done_callback(lambda _: self.ready(strand))
+            self.wait(future.done, None if seconds is None else self.now + seconds)
+        return future.result(0)
+
+    def _step(self, strand: Strand) -> None:
+        if not strand.process.is_alive:
+            return
+        strand.is_ready = False
+        self.turns += 1
+        self.current = strand
+        strand.greenlet.switch()
+        self.current = None
+
+
+class Timer:
+    """A call at a time; also what `asyncio` calls a handle."""
+
+    __slots__ = ("_at", "_call")
+
+    def __init__(self, at: float, call: Callable[[], object] | None) -> None:
+        self._at = at
+        self._call = call
+
+    def when(self) -> float:
+        return self._at
+
+    def cancel(self) -> None:
+        self._call = None
+
+    def cancelled(self) -> bool:
+        return self._call is None
+
+    def run(self) -> None:
+        call, self._call = self._call, None
+        if call:
+            call()
+
+
+class Strand:
+    """A thread of a process."""
+
+    __slots__ = ("greenlet", "is_ready", "process")
+
+    def __init__(self, process: Process, body: Callable[[], object]) -> None:
+        self.process = process
+        self.is_ready = False
+        self.greenlet = greenlet(body, parent=process.kernel.hub)
+
+
+class Process:
+    """
+    A process: its event loop and its threads, which end without a word when it is killed.
+
+    What is buried keeps where it stands until the kernel is gone: no `finally` runs.
+    """
+
+    def __init__(self, kernel: Kernel, name: str) -> None:
+        self.kernel = kernel
+        self.name = name
+        self.is_alive = True
+        self.is_frozen = False
+        self.frozen: list[Strand] = []  # that could run
+        self.unheard: list[str] = []  # exceptions that no task awaits
+        self.strands: set[Strand] = set()
+        self.loop = Loop(self)
+
+    def begin(self, work: Callable[[], object]) -> None:
+        """Begin work that may wait, on a thread of its own."""
+
+        def run() -> None:
+            try:
+                work()
+            except Exception as error:  # noqa: BLE001 - a thread of its own
+                self.unheard.append(f"a thread ended: {error!r}")
+            self.strands.discard(strand)
+
+        strand = Strand(self, run)
+        self.strands.add(strand)
+        self.kernel.ready(strand)
+
+    def kill(self) -> None:
+        self.is_alive = False
+        if self.kernel.current and self.kernel.current.process is self:
+            self.kernel.switch()  # for ever
+
+    def freeze(self) -> None:
+        self.is_frozen = True
+
+    def thaw(self) -> None:
+        self.is_frozen = False
+        waiting, self.frozen = self.frozen, []
+        for strand in waiting:
+            strand.is_ready = False
+            self.kernel.ready(strand)
+
+
+class Loop(asyncio.AbstractEventLoop):
+    """The event loop of a process."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+        self._kernel = process.kernel
+        self._ready: deque[Timer] = deque()
+        self._strand = Strand(process, self._serve)
+        process.strands.add(self._strand)
+
+    def _serve(self) -> None:
+        while True:
+            ready = self._ready
+            if self._kernel.shuffles and len(ready) > 1:
+                ready.rotate(-int(self._kernel.chance.random() * len(ready)))
+            if ready:
+                asyncio._set_running_loop(self)
+                ready.popleft().run()
+                asyncio._set_running_loop(None)
+            if ready:
+                self._kernel.ready(self._strand)
+            self._kernel.switch()
+
+    def time(self) -> float:
+        return self._kernel.now
+
+    def call_soon(
+        self,
+        callback: Callable[..., object],
+        *args: Any,
+        context: contextvars.Context | None = None,
+    ) -> Any:
+        handle = Timer(self._kernel.now, _bound(callback, args, context))
+        self._queue(handle)
+        return handle
+
+    call_soon_threadsafe = call_soon
+
+    def call_later(
+        self,
+        delay: float,
+        callback: Callable[..., object],
+        *args: Any,
+        context: contextvars.Context | None = None,
+    ) -> Any:
+        return self.call_at(self._kernel.now + delay, callback, *args, context=context)
+
+    def call_at(
+        self,
+        when: float,
+        callback: Callable[..., object],
+        *args: Any,
+        context: contextvars.Context | None = None,
+    ) -> Any:
+        handle = Timer(when, _bound(callback, args, context))
+        self._kernel.at(when, lambda: None if handle.cancelled() else self._queue(handle))
+        return handle
+
+    def _queue(self, handle: Timer) -> None:
+        self._ready.append(handle)
+        if self._kernel.current is not self._strand:
+            self._kernel.ready(self._strand)
+
+    def create_future(self) -> asyncio.Future[Any]:
+        return asyncio.Future(loop=self)
+
+    def create_task(
+        self,
+        coro: Any,
+        *,
+        name: str | None = None,
+        context: contextvars.Context | None = None,
+        **_: Any,
+    ) -> asyncio.Task[Any]:
+        return asyncio.Task(coro, loop=self, name=name, context=context)
+
+    def is_running(self) -> bool:
+        return self._process.is_alive
+
+    def is_closed(self) -> bool:
+        return not self._process.is_alive
+
+    def get_debug(self) -> bool:
+        return False
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        if self._process.is_alive:
+            self._process.unheard.append(f"{context['message']} {context.get('exception')!r}")
+
+
+def _bound(
+    callback: Callable[..., object], args: tuple[Any, ...], context: contextvars.Context | None
+) -> Callable[[], object]:
+    run = (context or contextvars.copy_context()).run
+    return lambda: run(callback, *args)
+
+
+class Lock:
+    """A lock between strands; chance chooses who gets it next."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+        self._is_taken = False
+        self._waiting: list[tuple[Strand, list[bool]]] = []
+
+    def acquire(self, blocking: bool = True) -> bool:  # noqa: FBT001, FBT002 - as `threading`
+        self._kernel.give_way()
+        if self._is_taken and not blocking:
+            return False
+        if self._is_taken and (strand := self._kernel.current):
+            handed_over: list[bool] = []
+            self._waiting.append((strand, handed_over))
+            self._kernel.wait(lambda: bool(handed_over))
+        self._is_taken = True
+        return True
+
+    def release(self) -> None:
+        if self._waiting:
+            place = int(self._kernel.chance.random() * len(self._waiting))
+            strand, handed_over = self._waiting.pop(place)
+            handed_over.append(True)
+            self._kernel.ready(strand)
+        else:
+            self._is_taken = False
+
+    def __enter__(self) -> bool:
+        return self.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+class Threads:
+    """Implements the port ``Threads`` by the strands of a process."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+        self._kernel = process.kernel
+        self.begin = process.begin
+        self.monotonic = process.loop.time
+        self.sleep = process.kernel.sleep
+        self.result = process.kernel.wait_for
+
+    def pool(self, name: str, most: int, *, withdraws: bool = False) -> Pool:
+        del name
+        return Pool(self._process, most, withdraws=withdraws)
+
+    def on_loop(self, coroutine: Coroutine[Any, Any, T], /) -> T:
+        loop = self._process.loop
+        if asyncio._get_running_loop() is loop:
+            coroutine.close()
+            raise RuntimeError("the event loop would wait for itself")
+        return self._kernel.wait_for(asyncio.run_coroutine_threadsafe(coroutine, loop))
+
+    def lock(self) -> Lock:
+        return Lock(self._kernel)
+
+
+class Pool:
+    """Implements the port ``OffLoop`` by *most* strands."""
+
+    def __init__(self, process: Process, most: int, *, withdraws: bool = False) -> None:
+        self._process = process
+        self._most = most
+        self._withdraws = withdraws
+        self._running = 0
+        self._waiting: deque[tuple[asyncio.Future[Any], Callable[[], Any]]] = deque()
+
+    async def __call__(self, call: Callable[[], T], /) -> T:
+        made: asyncio.Future[T] = self._process.loop.create_future()
+        context = contextvars.copy_context()
+        self._waiting.append((made, lambda: context.run(call)))
+        if self._running < self._most:
+            self._running += 1
+            self._process.begin(self._work)
+        return await (made if self._withdraws else asyncio.shield(made))
+
+    def _work(self) -> None:
+        soon = self._process.loop.call_soon
+        while self._waiting:
+            made, call = self._waiting.popleft()
+            if made.cancelled():
+                continue
+            try:
+                soon(_settle, made, call(), None)
+            except Exception as error:  # noqa: BLE001 - raised where it is awaited
+                soon(_settle, made, None, error)
+        self._running -= 1
+
+
+def _settle(made: asyncio.Future[Any], result: object, error: Exception | None) -> None:
+    if made.done():
+        return
+    if error:
+        made.set_exception(error)
+    else:
+        made.set_result(result)

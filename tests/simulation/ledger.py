@@ -1,0 +1,496 @@
+"""Judges what became of each delivery by what was published, stored, pushed and answered."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from pushgrid.testing.memory import START, MemoryStore
+from shared.delivery.delivery import Delivery
+from shared.delivery.messages.message import MessagePart
+from shared.delivery.messages.message_reader import decode
+from shared.delivery.policy import EndReason
+from shared.delivery.profiles import PROFILES
+from shared.delivery.requests.added_headers import replay_job
+from shared.engine.ports import Queue, Received, Table
+from shared.http import Failure
+from shared.subscriptions.destination import EndpointType
+from tests.simulation.endpoints import Push
+from tests.simulation.kernel import Kernel, Process
+from tests.simulation.storage import GIVES_UP, SLOW, Request
+
+KNOWN_FOR = 10.0  # seconds: the bound of the cache, twice its period
+CLOCKS = 12.0  # seconds that no clock notices
+LINE = 65.0  # seconds in an endpoint's line
+PATIENCE = 150.0  # seconds for which a failing put is repeated
+EARLY = 2.5  # seconds before its time in which a message counts as received in time
+AWAY = 4 * 3600.0  # seconds for which a dead letter's write is tried
+_NUMBER = re.compile(r'"n": ?(\d+)')
+_STATUS = {
+    400: EndReason.BAD_REQUEST,
+    401: EndReason.UNAUTHORIZED,
+    403: EndReason.FORBIDDEN,
+    404: EndReason.NOT_FOUND,
+    413: EndReason.PAYLOAD_TOO_LARGE,
+}
+_BY_NAMESPACE = {
+    "Maximum delivery attempts was exceeded.": EndReason.MAX_ATTEMPTS,
+    "Time to live was exceeded.": EndReason.TIME_TO_LIVE,
+}
+_COPIED = (Queue.DELIVERIES, Queue.RETRIES, Queue.WAITING)
+
+
+class Finding(NamedTuple):
+    """What must not be."""
+
+    kind: str
+    at: float
+    subscription: str
+    number: int  # of the event; -1: none
+    what: str
+
+
+class Terms(NamedTuple):
+    """What a stored subscription asks for."""
+
+    generation: str
+    kinds: frozenset[str] | None
+    attempts: int | None
+    time_to_live: float
+    dead_letter: str | None  # the account
+    expires: float
+    is_paused: bool
+    is_open: bool  # its endpoint has consented
+
+
+class Published(NamedTuple):
+    """An event as its publisher has sent it."""
+
+    topic: str
+    kind: str
+    at: float  # when its request began
+    by: Process
+
+
+@dataclass(slots=True)
+class Entry:
+    """One delivery: an event for a subscription, by a replay or not."""
+
+    subscription: str
+    number: int
+    job: str
+    is_promised: bool = False
+    pushes: int = 0
+    failed: tuple[float, int, Process] | None = None  # the last time: when, status, whose push
+    statuses: set[int] = field(default_factory=set)
+    ends: int = 0
+    copies: int = 0  # causes that had it: it may end, and be pushed, once more for each
+    records: int = 0
+
+
+class Ledger:
+    """Keeps entries, and finds what no rule allows."""
+
+    def __init__(self, kernel: Kernel, store: MemoryStore, settings: Mapping[str, Any]) -> None:
+        self._kernel, self._store, self._settings = kernel, store, settings
+        self.findings: list[Finding] = []
+        self.entries: dict[tuple[str, int, str], Entry] = {}
+        self.published: dict[int, Published] = {}
+        self.topics: dict[str, tuple[str, float]] = {}  # profile, and the longest time to live
+        self.settled: dict[Process, Callable[[], bool]] = {}
+        self.digest = hashlib.blake2b(digest_size=16)
+        self.story: list[tuple[float, str, frozenset[int]]] | None = None
+        self._versions: defaultdict[str, list[tuple[float, Terms | None]]] = defaultdict(list)
+        self._topic_of: dict[str, str] = {}
+        self._faults: dict[Process, float] = {}  # when it had the last one
+        self._jumps: dict[Process, float] = {}
+        self._holders: dict[str, tuple[Process, float]] = {}  # of messages
+        self._unanswered: dict[int, Request] = {}
+        self._done: dict[int, Request] = {}
+        self._unnamed: Counter[str] = Counter()  # events that were dropped without their names
+
+    # ── What happens ──
+
+    def note(self, text: str, numbers: Iterable[int] = ()) -> None:
+        now = self._kernel.now
+        self.digest.update(f"{now:.6f} {text}\n".encode())
+        if self.story is not None:
+            self.story.append((now, text, frozenset(numbers)))
+
+    def find(self, kind: str, what: str, subscription: str = "", number: int = -1) -> None:
+        self.findings.append(Finding(kind, self._kernel.now, subscription, number, what))
+        self.note(f"FOUND {kind}: {subscription} {what}", [number])
+
+    def fault(self, process: Process, what: str) -> None:
+        """Enter that a process has a fault that may repeat what it has in hand."""
+        self._faults[process] = self._kernel.now
+        self.note(f"{process.name} {what}")
+
+    def jumped(self, process: Process, by: float) -> None:
+        self._jumps[process] = self._kernel.now
+        self.note(f"{process.name} its clock jumps by {by:+.0f} s")
+
+    def sent(self, number: int, event: Published) -> None:
+        self.published[number] = event
+
+    def answered(self, numbers: Sequence[int], status: int) -> None:
+        """Enter the answer to a publish request: 200 promises."""
+        first = self.published[numbers[0]]
+        self.note(f"{first.by.name} answers {status} to {first.topic}", numbers)
+        if status != 200:
+            return
+        for name, topic in self._topic_of.items():
+            if topic != first.topic:
+                continue
+            versions = [*self._standing(name, first.at - KNOWN_FOR - GIVES_UP - 1)]
+            for number in numbers:
+                if all(self._matches(each, self.published[number]) for each in versions):
+                    self._entry(name, number, "").is_promised = True
+
+    # ── What endpoints hear ──
+
+    def pushed(self, push: Push) -> None:
+        self.note(f"{push.process.name} pushes to {push.subscription} {push.numbers}", push.numbers)
+        for number in push.numbers:
+            self._judge_push(push, number)
+
+    def accepted(self, push: Push, *, is_known: bool) -> None:
+        known = "" if is_known else ", which nobody knows"
+        self.note(f"{push.subscription} accepts {push.numbers}{known}", push.numbers)
+        for number in push.numbers:
+            entry = self._of_push(push, number)
+            entry.copies += not is_known
+            self._end(entry, "delivered")
+
+    def failed(self, push: Push, status: int) -> None:
+        self.note(f"{push.subscription} answers {status} to {push.numbers}", push.numbers)
+        for number in push.numbers:
+            entry = self._of_push(push, number)
+            entry.failed = (self._kernel.now, status, push.process)
+            entry.statuses.add(status)
+
+    def dropped(self, topic: str, name: str, reason: str, ids: Sequence[str], count: int) -> None:
+        """Enter what the log says of dropped events."""
+        numbers = [int(each.removeprefix("e")) for each in ids]
+        self.note(f"{name} drops {count}: {reason}", numbers)
+        if reason == EndReason.PAYLOAD_MISSING:
+            self.find("payload missing", f"{count} events", name)
+        self._unnamed[name] += count - len(ids)
+        for number in numbers:
+            jobs = [key for key in self.entries if key[:2] == (name, number)]
+            entry = next((self.entries[key] for key in jobs if not self.entries[key].ends), None)
+            entry = entry or self._entry(name, number, jobs[-1][2] if jobs else "")
+            self._judge_end(entry, reason, is_drop=True)
+            self._end(entry, f"dropped: {reason}")
+
+    # ── What storage hears ──
+
+    def took_effect(self, request: Request, result: Any, *, again: bool = False) -> None:
+        self.note(f"{request.process.name} {request.name} {_shown(request.args)}")
+        act = _EFFECTS.get(request.name)
+        if act:
+            act(self, request, result)
+        if request.name == "queues.put":
+            if again or self._unanswered.pop(id(request), None):
+                self._copy(request.args[1], "a put that was repeated, or whose answer was lost")
+            self._done[id(request)] = request
+
+    def was_answered(self, request: Request, result: Any) -> None:
+        del result
+        self._done.pop(id(request), None)
+
+    def was_not_answered(self, request: Request) -> None:
+        self.fault(request.process, f"{request.name} has no answer")
+        if request.name == "queues.put":
+            if self._done.pop(id(request), None):
+                self._copy(request.args[1], "a put whose answer was lost")
+            else:
+                self._unanswered[id(request)] = request
+
+    def _stored(self, request: Request, _: Any) -> None:
+        table, topic, name, *rest = request.args
+        if table is Table.EVENT_SUBSCRIPTIONS:
+            document = rest[0] if request.name == "documents.put" else None
+            self._topic_of[name.lower()] = topic.lower()
+            terms = self._terms(topic.lower(), document) if document else None
+            self._versions[name.lower()].append((self._kernel.now, terms))
+
+    def _put(self, request: Request, _: Any) -> None:
+        queue, text = request.args[:2]
+        if queue in (Queue.DELIVERIES_POISON, Queue.RETRIES_POISON):
+            self.find("poison", f"a message moves to {queue}")
+        for part, numbers in self._parts(text):
+            self.note(f"  to {queue} for {part.subscription}: {numbers}", numbers)
+            for number, delivery in zip(numbers, part.deliveries, strict=True):
+                job = replay_job(delivery.origin.publish_id) or ""
+                entry = self._entry(part.subscription.lower(), number, job)
+                entry.is_promised = entry.is_promised or bool(job)
+                if part.dead_letter:
+                    self._judge_end(entry, part.dead_letter.reason, is_drop=False)
+
+    def _received(self, request: Request, result: Sequence[Received]) -> None:
+        for message in result:
+            identity = message.receipt.message_id
+            holder = self._holders.get(identity)
+            self._holders[identity] = (request.process, self._kernel.now)
+            parts = self._parts(message.text) if message.count > 1 or self.story is not None else ()
+            for part, numbers in parts:
+                self.note(
+                    f"  {request.queue} gives {part.subscription} {numbers} #{message.count}", numbers
+                )
+            if message.count > 1:
+                self._judge_return(request, message, holder)
+
+    def _judge_return(
+        self, request: Request, message: Received, holder: tuple[Process, float] | None
+    ) -> None:
+        if holder and self._faults.get(holder[0], -1.0) < holder[1] - GIVES_UP:
+            parts = [(part.subscription, n) for part, n in self._parts(message.text)]
+            self.find("comes again", f"{request.queue} {parts} without a fault")
+        if request.queue in _COPIED:
+            self._copy(message.text, "its message comes again")
+
+    def _buried(self, request: Request, result: Any) -> None:
+        if result is None:
+            self.find("wrong end", f"there is no container {request.args[0]}")
+            return
+        name = request.args[1].split("/")[-6].lower()
+        for record in json.loads(request.args[2]):
+            number = int(_found(record))
+            jobs = [entry for key, entry in self.entries.items() if key[:2] == (name, number)]
+            open_ones = [each for each in jobs if not each.ends]
+            entry = (open_ones or jobs or [self._entry(name, number, "")])[-1]
+            entry.records += 1
+            self.note(f"  record of {name} {number}", [number])
+            self._end(entry, "dead-lettered")
+
+    def _poisoned(self, request: Request, _: Any) -> None:
+        self.find("poison", str(request.args[0]))
+
+    # ── Judgements ──
+
+    def _judge_push(self, push: Push, number: int) -> None:
+        name, now = push.subscription, self._kernel.now
+        entry = self._of_push(push, number)
+        event = self.published.get(number)
+        if event is None or not self._may_match(name, event, entry):
+            self.find("stray", "no filter wants it", name, number)
+            return
+        if entry.ends > entry.copies:
+            self.find("repeated", "pushed after its end", name, number)
+        standing = [*self._standing(name, now - self._slack(push.process))]
+        if event and all(each and each.is_paused for each in self._standing(name, event.at - 27)):
+            self.find("while paused", "published and pushed in a pause", name, number)
+        if all(each is None for each in self._standing(name, now - LINE - self._slack(push.process))):
+            self.find("deleted", "pushed after its subscription was deleted", name, number)
+        limits = [each for each in standing if each]
+        self._judge_life(push, entry, event, limits)
+        if entry.pushes and entry.failed and not entry.copies:
+            self._judge_wait(entry, event)
+        entry.pushes += 1
+
+    def _judge_life(
+        self, push: Push, entry: Entry, event: Published, limits: Sequence[Terms]
+    ) -> None:
+        most = max((each.attempts or 10**6 for each in limits), default=10**6)
+        if entry.pushes >= most * (1 + entry.copies):
+            self.find("too often", f"push {entry.pushes + 1} of {most}", entry.subscription, entry.number)
+        longest = max((each.time_to_live for each in limits), default=1e9)
+        is_right = self.settled[push.process]() and self._jumps.get(push.process, -1e9) < (
+            self._kernel.now - 1200
+        )
+        age = self._kernel.now - event.at
+        if is_right and not entry.job and age > longest + LINE + self._slack(push.process) + 60:
+            self.find("too old", f"{age:.0f} s of {longest:.0f}", entry.subscription, entry.number)
+
+    def _judge_wait(self, entry: Entry, event: Published) -> None:
+        assert entry.failed
+        failed_at, status, process = entry.failed
+        if self._jumps.get(process, -1e9) > failed_at - LINE:
+            return
+        profile = PROFILES[self.topics[event.topic][0]]
+        steps, tail = profile.schedule.steps, profile.schedule.tail
+        step = steps[entry.pushes - 1] if entry.pushes <= len(steps) else tail
+        if step is None:
+            self.find("too often", "the schedule has no further step", entry.subscription, entry.number)
+            return
+        due = failed_at + step.total_seconds()
+        if profile.schedule.by_age:
+            due = min(due, event.at + sum(each.total_seconds() for each in steps[: entry.pushes][-1:]))
+        rules = profile.endpoints[EndpointType.WEBHOOK]
+        if status:
+            least = rules.minimum_delay.get(status, rules.other_minimum_delay)
+            due = max(due, failed_at + least.total_seconds())
+        if self._kernel.now < due - EARLY:
+            early = due - self._kernel.now
+            self.find("early", f"{early:.1f} s before its step", entry.subscription, entry.number)
+
+    def _judge_end(self, entry: Entry, reason: str, *, is_drop: bool) -> None:
+        """Judge the grounds of an end by the terms that stood just then."""
+        name, now = entry.subscription, self._kernel.now
+        since = now - (PATIENCE + 60 if self._had_fault_since(now - PATIENCE - 60) else 20)
+        standing = [*self._standing(name, since)]
+        terms = [each for each in standing if each]
+        event = self.published[entry.number]
+        grounds = {
+            EndReason.MAX_ATTEMPTS: any(entry.pushes >= (each.attempts or 10**6) for each in terms)
+            or self._settings["probation_counts_attempt"],
+            EndReason.TIME_TO_LIVE: bool(entry.job)
+            or any(now - event.at >= each.time_to_live - CLOCKS for each in terms),
+            EndReason.SUBSCRIPTION_DELETED: len({each and each.generation for each in standing}) > 1
+            or not terms,
+            EndReason.SUBSCRIPTION_EXPIRED: any(each.expires <= now + CLOCKS for each in terms),
+            EndReason.PROBATION: self._settings["probation_ends_events"],
+            EndReason.DESTINATION_UNAVAILABLE: now - event.at > AWAY,
+            EndReason.CLIENT_ERROR: bool(entry.statuses),
+        }
+        final = {EndReason(_STATUS[each]) for each in entry.statuses if each in _STATUS}
+        if not grounds.get(EndReason(reason), EndReason(reason) in final):
+            self.find("wrong end", f"{reason} after {entry.pushes} pushes", name, entry.number)
+        by_terms = EndReason(reason) in {EndReason.MAX_ATTEMPTS, EndReason.TIME_TO_LIVE, *final}
+        is_kept = all(each.dead_letter is not None for each in terms)
+        if is_drop and by_terms and terms and is_kept and self._has_dead_letters(event.topic):
+            self.find("wrong end", f"dropped ({reason}), not dead-lettered", name, entry.number)
+
+    def _end(self, entry: Entry, how: str) -> None:
+        entry.ends += 1
+        if entry.ends > 1 + entry.copies:
+            self.find("repeated", f"end {entry.ends}: {how}", entry.subscription, entry.number)
+
+    def close(self) -> None:
+        """Find what has no end."""
+        for entry in self.entries.values():
+            if entry.is_promised and not entry.ends:
+                if self._unnamed[entry.subscription]:
+                    self._unnamed[entry.subscription] -= 1
+                else:
+                    what = f"{entry.pushes} pushes {entry.job}"
+                    self.find("lost", what, entry.subscription, entry.number)
+
+    # ── Parts of the above ──
+
+    def _entry(self, name: str, number: int, job: str) -> Entry:
+        key = (name, number, job)
+        if key not in self.entries:
+            self.entries[key] = Entry(name, number, job)
+        return self.entries[key]
+
+    def _of_push(self, push: Push, number: int) -> Entry:
+        """Return the entry of an event; a request of several replays names none."""
+        entry = self.entries.get((push.subscription, number, push.job))
+        if entry and (push.job or entry.ends <= entry.copies):
+            return entry
+        for (name, other, _), found in self.entries.items() if not push.job else ():
+            if (name, other) == (push.subscription, number) and found.ends <= found.copies:
+                return found
+        return entry or self._entry(push.subscription, number, push.job)
+
+    def _copy(self, text: str, why: str) -> None:
+        for part, numbers in self._parts(text):
+            self.note(f"  {part.subscription} {numbers} may be repeated: {why}", numbers)
+            for number, delivery in zip(numbers, part.deliveries, strict=True):
+                job = replay_job(delivery.origin.publish_id) or ""
+                self._entry(part.subscription.lower(), number, job).copies += 1
+
+    def _parts(self, text: str) -> Iterator[tuple[MessagePart, tuple[int, ...]]]:
+        found = _decoded(text)
+        for part in found if isinstance(found, tuple) else ():
+            yield part, tuple(map(self._number_of, part.deliveries))
+
+    def _number_of(self, delivery: Delivery) -> int:
+        text, origin = delivery.text, delivery.origin
+        if text is None:
+            lines = self._store.payloads.blobs.get(origin.payload or "", ())
+            place = origin.first_line + delivery.position
+            text = lines[place] if place < len(lines) else ""
+        found = _NUMBER.search(text)
+        return int(found[1]) if found else -1
+
+    def _standing(self, name: str, since: float) -> Iterator[Terms | None]:
+        """Yield what stood in the store at any time since then."""
+        versions = self._versions[name]
+        for place in range(len(versions) - 1, -1, -1):
+            at, terms = versions[place]
+            yield terms
+            if at <= since:
+                return
+        yield None
+
+    def _matches(self, terms: Terms | None, event: Published) -> bool:
+        if terms is None or not terms.is_open or terms.expires <= self._kernel.now + 30:
+            return False
+        return terms.kinds is None or event.kind in terms.kinds
+
+    def _may_match(self, name: str, event: Published, entry: Entry) -> bool:
+        if entry.job or entry.pushes:
+            return True
+        if self._topic_of.get(name) != event.topic:
+            return False
+        standing = (each for each in self._standing(name, event.at - 60) if each)
+        return any(each.kinds is None or event.kind in each.kinds for each in standing)
+
+    def _had_fault_since(self, since: float) -> bool:
+        return any(at >= since for at in self._faults.values())
+
+    def _slack(self, process: Process) -> float:
+        """Return for how long a process may go by what it knew."""
+        is_calm = self._faults.get(process, -1e9) < self._kernel.now - LINE
+        return KNOWN_FOR + (2 if is_calm else 3 * GIVES_UP + 5)
+
+    def _has_dead_letters(self, topic: str) -> bool:
+        return self.topics[topic][0] != "2017"
+
+    def _terms(self, topic: str, document: Mapping[str, Any]) -> Terms:
+        given = document["properties"]
+        policy, profile = given.get("retryPolicy") or {}, PROFILES[self.topics[topic][0]]
+        has_policy = topic not in self.topics or self.topics[topic][0] != "2017"
+        chosen = policy if has_policy else {}
+        limits = profile.limits
+        attempts = limits.attempts and (chosen.get("maxDeliveryAttempts") or limits.attempts[0])
+        minutes = chosen.get("eventTimeToLiveInMinutes")
+        longest = minutes * 60 if minutes else limits.time_to_live[0].total_seconds()
+        expires = given.get("expirationTimeUtc")
+        kinds = (given.get("filter") or {}).get("includedEventTypes")
+        dead = given.get("deadLetterDestination")
+        return Terms(
+            generation=document["generation"],
+            kinds=frozenset(kinds) if kinds else None,
+            attempts=attempts,
+            time_to_live=min(longest, self.topics[topic][1]),
+            dead_letter=dead["properties"]["resourceId"].rpartition("/")[2] if dead else None,
+            expires=(datetime.fromisoformat(expires) - START).total_seconds() if expires else 1e12,
+            is_paused=bool(document.get("pause")),
+            is_open="validation" not in document,
+        )
+
+
+_EFFECTS: dict[str, Callable[[Ledger, Request, Any], None]] = {
+    "documents.put": Ledger._stored,
+    "documents.delete": Ledger._stored,
+    "queues.put": Ledger._put,
+    "queues.receive": Ledger._received,
+    "dead_letters.write": Ledger._buried,
+    "dead_letters.write_poison": Ledger._poisoned,
+}
+
+
+@lru_cache(maxsize=4096)
+def _decoded(text: str) -> Any:
+    return decode(text)
+
+
+def _found(record: Any) -> str:
+    found = _NUMBER.search(json.dumps(record))
+    return found[1] if found else "-1"
+
+
+def _shown(args: Sequence[Any]) -> str:
+    shown = [str(each) for each in args if isinstance(each, str | int | timedelta | dict)]
+    return " ".join(each if len(each) < 60 else f"{each[:24]}…{len(each)}" for each in shown)
