@@ -231,7 +231,10 @@ class Ledger:
             for number, delivery in zip(numbers, part.deliveries, strict=True):
                 job = replay_job(delivery.origin.publish_id) or ""
                 entry = self._entry(part.subscription.lower(), number, job)
-                entry.is_promised = entry.is_promised or bool(job)
+                if job and not entry.is_promised:
+                    entry.is_promised = True
+                    first = self._entry(part.subscription.lower(), number, "")
+                    entry.copies = max(first.records - 1, 0)  # each record is replayed
                 if part.dead_letter:
                     self._judge_end(entry, part.dead_letter.reason, is_drop=False)
 

@@ -283,7 +283,7 @@ class World:
                     self._thaw(instance.process)
         for name in self._paths:
             if "eventSubscriptions" in self._paths[name]:
-                self._arm("POST", f"{self._paths[name]}/resume", None, lambda _: None)
+                self._act(name, "POST", "/resume")
 
     def _tick(self) -> None:
         """Let the timers run that are due, in the processes that have their leases."""
@@ -401,11 +401,10 @@ class World:
 
     def _act(self, name: str, method: str, action: str) -> None:
         if name in self._paths:
-            self._arm(method, self._paths[name] + action, None, lambda _: None)
+            self._arm(method, self._paths[name] + action, None, lambda _: None, tries=4)
 
     def _replay(self, topic: str, name: str) -> None:
-        known = f"shop.{topic}" if self._is_of_namespace(topic) else topic
-        body = {"topic": known, "subscription": name}
+        body = {"topic": self._known(topic), "subscription": name}
         self._arm("POST", f"{GROUP}/Microsoft.EventGrid/replays", body, lambda _: None, tries=2)
 
     def _behave(self, name: str, behaviour: str, until: float) -> None:
@@ -433,6 +432,9 @@ class World:
         expires: float | None,
         rate: int | None,
     ) -> dict[str, Any]:
+        if self._profile(topic) == "2017":  # It has nothing of all that.
+            attempts = minutes = dead_letter = None
+            batch = 1
         dead = None
         if dead_letter is not None:
             account = dead_letter or self.storage.store.account
@@ -460,6 +462,13 @@ class World:
         if expires:
             given["expirationTimeUtc"] = timestamp(START + timedelta(seconds=expires))
         return {"properties": given}
+
+    def _profile(self, topic: str) -> str:
+        return self.ledger.topics[self._known(topic)][0]
+
+    def _known(self, topic: str) -> str:
+        """Return the name of a topic on the data plane."""
+        return f"shop.{topic}" if self._is_of_namespace(topic) else topic
 
     def _delivery_schema(self, topic: str, *, converts: bool) -> str:
         schema = self._schemas[topic]
@@ -511,7 +520,7 @@ class World:
         instance = self._any()
         if instance is None or topic not in self._keys:
             return
-        name = f"shop.{topic}" if self._is_of_namespace(topic) else topic
+        name = self._known(topic)
         numbers = range(self._events, self._events + count)
         self._events += count
         events = []
@@ -545,6 +554,8 @@ class World:
             answer = await instance.app.answer_publisher(request)
             if self.kernel.now - began < 60:
                 self.ledger.answered(numbers, answer.status)
+                if answer.status not in (200, 503):
+                    self.ledger.find("refused", answer.body.decode(), name, numbers[0])
                 self.weather.seen[f"published {answer.status}"] += 1
 
         loop = instance.process.loop
