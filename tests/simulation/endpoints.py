@@ -66,10 +66,9 @@ class _Answer(NamedTuple):
 class Endpoints:
     """The endpoints of all subscriptions."""
 
-    def __init__(self, kernel: Kernel, chance: Random, ledger: Hears) -> None:
-        self._kernel, self._chance, self._ledger = kernel, chance, ledger
+    def __init__(self, kernel: Kernel, chance: Random, seen: Counter[str]) -> None:
+        self._kernel, self._chance, self._seen = kernel, chance, seen
         self._behaviours: defaultdict[str, list[_Behaviour]] = defaultdict(list)
-        self.seen: Counter[str] = Counter()
 
     def behave(self, name: str, behaviour: str, until: float) -> None:
         self._behaviours[name].append(_Behaviour(self._kernel.now, until, behaviour))
@@ -82,7 +81,7 @@ class Endpoints:
         behaviour = found.name if found else "ok"
         if behaviour == "flaps":
             behaviour = "fails" if now // 60 % 2 else "ok"
-        self.seen[f"endpoint {behaviour}"] += 1
+        self._seen[f"endpoint {behaviour}"] += 1
         if behaviour == "slow":
             return _Answer(1 + draw() * 25, 200)
         if behaviour == "late":

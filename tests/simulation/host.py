@@ -11,12 +11,13 @@ from pathlib import Path
 from random import Random
 from typing import Protocol
 
+from pushgrid.testing.memory import MemoryStore
 from shared.app import App
 from shared.engine.ports import Queue, Received
 from shared.engine.timers.timer_runs import JobsFailed
 from shared.errors import StorageUnavailable
-from tests.simulation.kernel import Pool, Process, Timer
-from tests.simulation.storage import Storage, View
+from tests.simulation.kernel import Pool, Process, Threads, Timer
+from tests.simulation.storage import StorageClock
 
 INVISIBILITY = timedelta(minutes=10)
 STEPS = (0.8, 1.6, 3.2, 6.4, 12.8)  # seconds between the tries of one step
@@ -25,13 +26,17 @@ _OPTIONS = json.loads((Path(__file__).parents[2] / "host.json").read_text())["ex
 _HOURS, _MINUTES, _SECONDS = map(int, _OPTIONS["visibilityTimeout"].split(":"))
 AGAIN_IN = timedelta(hours=_HOURS, minutes=_MINUTES, seconds=_SECONDS)
 MOST_DEQUEUES: int = _OPTIONS["maxDequeueCount"]
-POLLS: float = float(_OPTIONS["maxPollingInterval"].rpartition(":")[2])  # seconds
+POLLS = float(_OPTIONS["maxPollingInterval"].rpartition(":")[2])  # seconds
 WAKE, DEADLETTER = "wake", "deadletter"
 PERIODS = {WAKE: 60.0, DEADLETTER: 300.0}  # seconds
 
 
 class Host(Protocol):
     """What runs an app in a process."""
+
+    @property
+    def open(self) -> int:
+        """How many invocations are under way."""
 
     def begin(self) -> None:
         """Begin to receive."""
@@ -44,49 +49,47 @@ class Host(Protocol):
 
 
 class FunctionsHost:
-    """Implements `Host` as Azure Functions does."""
+    """Implements `Host` as Azure Functions does, on the *store* as its process sees it."""
 
     def __init__(
-        self, app: App, process: Process, storage: Storage, view: View, chance: Random
+        self, app: App, process: Process, store: MemoryStore, clock: StorageClock, chance: Random
     ) -> None:
-        self.app = app
-        self.process = process
-        self.open = 0  # invocations
-        self.failed_at = -1.0  # when an invocation failed last
-        self._storage, self._view, self._chance = storage, view, chance
-        self._clock = storage.clock
-        self._off_loop = Pool(process, 1_000_000)
+        self._app, self._process, self._store = app, process, store
+        self._clock, self._chance = clock, chance
+        self.open = 0
+        self._off_loop = Pool(process, most=1_000_000)
         self._polls: dict[Queue, Timer] = {}
         self._polling: set[Queue] = set()
         self._running: set[str] = set()
 
     def begin(self) -> None:
+        for work in self._app.background:
+            self._process.begin(partial(work.run, Threads(self._process).sleep))
         for queue in POISON:
             self._poll_at(queue, self._clock.now())
 
     def put(self, queue: Queue, visible_at: datetime) -> None:
-        if queue in POISON and self.process.is_alive:
+        if queue in POISON and self._process.is_alive:
             self._poll_at(queue, visible_at)
 
     def fire(self, timer: str) -> None:
-        if timer in self._running or not self.process.is_alive:
-            return
-        self._running.add(timer)
-        self.open += 1
-        self.process.begin(partial(self._run, timer))
+        if timer not in self._running and self._process.is_alive:
+            self._running.add(timer)
+            self.open += 1
+            self._process.begin(partial(self._run, timer))
 
     def _run(self, timer: str) -> None:
         try:
-            (self.app.wake_timer if timer == WAKE else self.app.deadletter_timer).run()
+            (self._app.wake_timer if timer == WAKE else self._app.deadletter_timer).run()
         except JobsFailed:
-            self.failed_at = self.process.kernel.now
+            pass  # The next run does what is left.
         finally:
             self._running.discard(timer)
             self.open -= 1
 
     def _poll_at(self, queue: Queue, visible_at: datetime) -> None:
         """Poll within the polling interval after a message becomes visible, if not before."""
-        kernel = self.process.kernel
+        kernel = self._process.kernel
         wait = max((visible_at - self._clock.now()).total_seconds(), 0.0)
         when = kernel.now + wait + self._chance.random() * POLLS
         planned = self._polls.get(queue)
@@ -99,31 +102,32 @@ class FunctionsHost:
     def _begin_poll(self, queue: Queue) -> None:
         del self._polls[queue]
         self._polling.add(queue)
-        loop = self.process.loop
+        loop = self._process.loop
         loop.call_soon(lambda: loop.create_task(self._poll(queue)))
 
     async def _poll(self, queue: Queue) -> None:
-        received: list[Received] = []
         try:
-            call = partial(self._view.queues.receive, queue, INVISIBILITY)
-            received = await self._off_loop(call)
+            received = await self._off_loop(
+                partial(self._store.queues.receive, queue, INVISIBILITY)
+            )
         except StorageUnavailable:
+            received = ()
             await asyncio.sleep(POLLS)
         for message in received:
-            self.process.loop.create_task(self._process(queue, message))
+            self._process.loop.create_task(self._handle(queue, message))
         self._polling.discard(queue)
-        if found := self._storage.store.queues.earliest(queue):
+        if found := self._store.queues.earliest(queue):
             self._poll_at(queue, found[1].visible_at)
 
-    async def _process(self, queue: Queue, message: Received) -> None:
-        lease = _Lease(self._view, self._off_loop, queue, message)
+    async def _handle(self, queue: Queue, message: Received) -> None:
+        lease = _Lease(self._store, self._off_loop, queue, message)
         self.open += 1
         try:
             if message.count > MOST_DEQUEUES:
                 await self._move_to_poison(queue, lease)
             elif await self._succeeds(queue, lease):
                 await _retried(lease.delete)
-            elif message.count >= MOST_DEQUEUES:
+            elif message.count == MOST_DEQUEUES:
                 await self._move_to_poison(queue, lease)
             else:
                 await _retried(partial(lease.hide, AGAIN_IN))
@@ -135,24 +139,23 @@ class FunctionsHost:
     async def _succeeds(self, queue: Queue, lease: _Lease) -> bool:
         lease.begin()
         try:
-            await self.app.deliver.run(lease.message.text.encode(), queue)
+            await self._app.deliver.run(lease.message.text.encode(), queue)
         except Exception:  # noqa: BLE001 - an invocation that fails
-            self.failed_at = self.process.kernel.now
             return False
         finally:
             await lease.end()
         return True
 
     async def _move_to_poison(self, queue: Queue, lease: _Lease) -> None:
-        await _retried(partial(self._view.sender.put, POISON[queue], lease.message.text))
+        await _retried(partial(self._store.sender.put, POISON[queue], lease.message.text))
         await _retried(lease.delete)
 
 
 class _Lease:
     """The claim to a message, renewed at half of its time."""
 
-    def __init__(self, view: View, off_loop: Pool, queue: Queue, message: Received) -> None:
-        self._view, self._off_loop, self._queue = view, off_loop, queue
+    def __init__(self, store: MemoryStore, off_loop: Pool, queue: Queue, message: Received) -> None:
+        self._queues, self._off_loop, self._queue = store.queues, off_loop, queue
         self.message = message
         self._renewal: asyncio.Task[None] | None = None
         self._has_ended = False
@@ -182,14 +185,14 @@ class _Lease:
             self._renew_after(delay)
 
     async def delete(self) -> None:
-        await self._off_loop(partial(self._view.queues.delete, self._queue, self.message))
+        await self._off_loop(partial(self._queues.delete, self._queue, self.message))
 
     async def hide(self, wait: timedelta) -> None:
         """Hide it for so long from now on, unless another has received it."""
-        message = self.message
-        replace = partial(self._view.queues.replace, self._queue, message.receipt, message.text)
-        if receipt := await self._off_loop(partial(replace, wait)):
-            self.message = Received(text=message.text, receipt=receipt, count=message.count)
+        text, receipt, count = self.message.text, self.message.receipt, self.message.count
+        replace = partial(self._queues.replace, self._queue, receipt, text, wait)
+        if renewed := await self._off_loop(replace):
+            self.message = Received(text=text, receipt=renewed, count=count)
 
 
 async def _retried(step: Callable[[], Awaitable[object]]) -> None:

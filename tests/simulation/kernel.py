@@ -164,14 +164,15 @@ class Process:
         self.frozen: list[Strand] = []  # that could run
         self.unheard: list[str] = []  # exceptions that no task awaits
         self.strands: set[Strand] = set()
+        self.context = contextvars.Context()  # of what begins by itself
         self.loop = Loop(self)
 
-    def begin(self, work: Callable[[], object]) -> None:
-        """Begin work that may wait, on a thread of its own."""
+    def begin(self, work: Callable[[], object], /) -> None:
+        """Begin work that may wait, on a thread and in a context of its own."""
 
         def run() -> None:
             try:
-                work()
+                self.context.copy().run(work)
             except Exception as error:  # noqa: BLE001 - a thread of its own
                 self.unheard.append(f"a thread ended: {error!r}")
             self.strands.discard(strand)
@@ -179,6 +180,10 @@ class Process:
         strand = Strand(self, run)
         self.strands.add(strand)
         self.kernel.ready(strand)
+
+    def keep_context(self) -> None:
+        """Give what begins by itself the caller's context."""
+        self.context = contextvars.copy_context()
 
     def kill(self) -> None:
         self.is_alive = False
@@ -228,7 +233,7 @@ class Loop(asyncio.AbstractEventLoop):
         *args: Any,
         context: contextvars.Context | None = None,
     ) -> Any:
-        handle = Timer(self._kernel.now, _bound(callback, args, context))
+        handle = Timer(self._kernel.now, self._bound(callback, args, context))
         self._queue(handle)
         return handle
 
@@ -250,7 +255,7 @@ class Loop(asyncio.AbstractEventLoop):
         *args: Any,
         context: contextvars.Context | None = None,
     ) -> Any:
-        handle = Timer(when, _bound(callback, args, context))
+        handle = Timer(when, self._bound(callback, args, context))
         self._kernel.at(when, lambda: None if handle.cancelled() else self._queue(handle))
         return handle
 
@@ -258,6 +263,18 @@ class Loop(asyncio.AbstractEventLoop):
         self._ready.append(handle)
         if self._kernel.current is not self._strand:
             self._kernel.ready(self._strand)
+
+    def _bound(
+        self,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        context: contextvars.Context | None,
+    ) -> Callable[[], object]:
+        if context is None:
+            is_within = self._kernel.current is not None
+            context = contextvars.copy_context() if is_within else self._process.context.copy()
+        run = context.run
+        return lambda: run(callback, *args)
 
     def create_future(self) -> asyncio.Future[Any]:
         return asyncio.Future(loop=self)
@@ -284,13 +301,6 @@ class Loop(asyncio.AbstractEventLoop):
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         if self._process.is_alive:
             self._process.unheard.append(f"{context['message']} {context.get('exception')!r}")
-
-
-def _bound(
-    callback: Callable[..., object], args: tuple[Any, ...], context: contextvars.Context | None
-) -> Callable[[], object]:
-    run = (context or contextvars.copy_context()).run
-    return lambda: run(callback, *args)
 
 
 class Lock:

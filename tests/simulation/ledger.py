@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from pushgrid.testing.memory import START, MemoryStore
+from pushgrid.testing.memory.faults import StoreRequest
 from shared.delivery.delivery import Delivery
 from shared.delivery.messages.message import MessagePart
 from shared.delivery.messages.message_reader import decode
@@ -24,7 +25,8 @@ from shared.http import Failure
 from shared.subscriptions.destination import EndpointType
 from tests.simulation.endpoints import Push
 from tests.simulation.kernel import Kernel, Process
-from tests.simulation.storage import GIVES_UP, SLOW, Request
+from tests.simulation.plan import Plan
+from tests.simulation.storage import GIVES_UP
 
 KNOWN_FOR = 10.0  # seconds: the bound of the cache, twice its period
 CLOCKS = 12.0  # seconds that no clock notices
@@ -98,22 +100,25 @@ class Entry:
 class Ledger:
     """Keeps entries, and finds what no rule allows."""
 
-    def __init__(self, kernel: Kernel, store: MemoryStore, settings: Mapping[str, Any]) -> None:
-        self._kernel, self._store, self._settings = kernel, store, settings
+    store: MemoryStore  # set by whoever makes both
+
+    def __init__(self, kernel: Kernel, plan: Plan, *, tells: bool) -> None:
+        self._kernel, self._settings = kernel, plan.settings
         self.findings: list[Finding] = []
         self.entries: dict[tuple[str, int, str], Entry] = {}
         self.published: dict[int, Published] = {}
         self.topics: dict[str, tuple[str, float]] = {}  # profile, and the longest time to live
-        self.settled: dict[Process, Callable[[], bool]] = {}
         self.digest = hashlib.blake2b(digest_size=16)
-        self.story: list[tuple[float, str, frozenset[int]]] | None = None
+        self.story: list[tuple[float, str, frozenset[int]]] | None = [] if tells else None
+        self._processes: dict[str, Process] = {}
+        self._is_settled: dict[Process, Callable[[], bool]] = {}
         self._versions: defaultdict[str, list[tuple[float, Terms | None]]] = defaultdict(list)
         self._topic_of: dict[str, str] = {}
         self._faults: dict[Process, float] = {}  # when it had the last one
         self._jumps: dict[Process, float] = {}
         self._holders: dict[str, tuple[Process, float]] = {}  # of messages
-        self._unanswered: dict[int, Request] = {}
-        self._done: dict[int, Request] = {}
+        self._unanswered: dict[int, StoreRequest] = {}  # puts that may take effect
+        self._done: dict[int, StoreRequest] = {}  # puts whose process does not know it yet
         self._unnamed: Counter[str] = Counter()  # events that were dropped without their names
 
     # ── What happens ──
@@ -127,6 +132,11 @@ class Ledger:
     def find(self, kind: str, what: str, subscription: str = "", number: int = -1) -> None:
         self.findings.append(Finding(kind, self._kernel.now, subscription, number, what))
         self.note(f"FOUND {kind}: {subscription} {what}", [number])
+
+    def began(self, process: Process, is_settled: Callable[[], bool]) -> None:
+        """Enter a process, and how to tell whether its clock is settled."""
+        self._processes[process.name] = process
+        self._is_settled[process] = is_settled
 
     def fault(self, process: Process, what: str) -> None:
         """Enter that a process has a fault that may repeat what it has in hand."""
@@ -176,10 +186,12 @@ class Ledger:
             entry.failed = (self._kernel.now, status, push.process)
             entry.statuses.add(status)
 
-    def dropped(self, topic: str, name: str, reason: str, ids: Sequence[str], count: int) -> None:
+    def dropped(
+        self, process: Process, name: str, reason: str, ids: Sequence[str], count: int
+    ) -> None:
         """Enter what the log says of dropped events."""
         numbers = [int(each.removeprefix("e")) for each in ids]
-        self.note(f"{name} drops {count}: {reason}", numbers)
+        self.note(f"{process.name} drops {count} of {name}: {reason}", numbers)
         if reason == EndReason.PAYLOAD_MISSING:
             self.find("payload missing", f"{count} events", name)
         self._unnamed[name] += count - len(ids)
@@ -192,38 +204,40 @@ class Ledger:
 
     # ── What storage hears ──
 
-    def took_effect(self, request: Request, result: Any, *, again: bool = False) -> None:
-        self.note(f"{request.process.name} {request.name} {_shown(request.args)}")
-        act = _EFFECTS.get(request.name)
+    def took_effect(self, request: StoreRequest, result: Any, *, is_copy: bool) -> None:
+        self.note(_shown(request))
+        act = _EFFECTS.get((request.port, request.method))
         if act:
             act(self, request, result)
-        if request.name == "queues.put":
-            if again or self._unanswered.pop(id(request), None):
-                self._copy(request.args[1], "a put that was repeated, or whose answer was lost")
+        if act is Ledger._put:
+            if is_copy or self._unanswered.pop(id(request), None):
+                self._copy(request, "it is stored twice, or its answer was lost")
             self._done[id(request)] = request
 
-    def was_answered(self, request: Request, result: Any) -> None:
-        del result
+    def was_answered(self, request: StoreRequest) -> None:
         self._done.pop(id(request), None)
 
-    def was_not_answered(self, request: Request) -> None:
-        self.fault(request.process, f"{request.name} has no answer")
-        if request.name == "queues.put":
+    def was_not_answered(self, request: StoreRequest) -> None:
+        process = self._processes[request.process]
+        self.fault(process, f"has no answer to {request.port}.{request.method}")
+        if (request.port, request.method) == ("queues", "put"):
             if self._done.pop(id(request), None):
-                self._copy(request.args[1], "a put whose answer was lost")
+                self._copy(request, "its answer was lost")
             else:
                 self._unanswered[id(request)] = request
 
-    def _stored(self, request: Request, _: Any) -> None:
-        table, topic, name, *rest = request.args
+    def _stored(self, request: StoreRequest, _: Any) -> None:
+        given: Any = request.arguments
+        table, topic, name, *rest = given
         if table is Table.EVENT_SUBSCRIPTIONS:
-            document = rest[0] if request.name == "documents.put" else None
+            document = rest[0] if request.method == "put" else None
             self._topic_of[name.lower()] = topic.lower()
             terms = self._terms(topic.lower(), document) if document else None
             self._versions[name.lower()].append((self._kernel.now, terms))
 
-    def _put(self, request: Request, _: Any) -> None:
-        queue, text = request.args[:2]
+    def _put(self, request: StoreRequest, _: Any) -> None:
+        given: Any = request.arguments
+        queue, text = given[:2]
         if queue in (Queue.DELIVERIES_POISON, Queue.RETRIES_POISON):
             self.find("poison", f"a message moves to {queue}")
         for part, numbers in self._parts(text):
@@ -238,34 +252,37 @@ class Ledger:
                 if part.dead_letter:
                     self._judge_end(entry, part.dead_letter.reason, is_drop=False)
 
-    def _received(self, request: Request, result: Sequence[Received]) -> None:
+    def _received(self, request: StoreRequest, result: Sequence[Received]) -> None:
+        (queue, *_), process = request.arguments, self._processes[request.process]
         for message in result:
             identity = message.receipt.message_id
             holder = self._holders.get(identity)
-            self._holders[identity] = (request.process, self._kernel.now)
+            self._holders[identity] = (process, self._kernel.now)
             parts = self._parts(message.text) if message.count > 1 or self.story is not None else ()
             for part, numbers in parts:
                 self.note(
-                    f"  {request.queue} gives {part.subscription} {numbers} #{message.count}", numbers
+                    f"  {queue} gives {part.subscription} {numbers} #{message.count}", numbers
                 )
             if message.count > 1:
-                self._judge_return(request, message, holder)
+                self._judge_return(Queue(str(queue)), message, holder)
 
     def _judge_return(
-        self, request: Request, message: Received, holder: tuple[Process, float] | None
+        self, queue: Queue, message: Received, holder: tuple[Process, float] | None
     ) -> None:
         if holder and self._faults.get(holder[0], -1.0) < holder[1] - GIVES_UP:
             parts = [(part.subscription, n) for part, n in self._parts(message.text)]
-            self.find("comes again", f"{request.queue} {parts} without a fault")
-        if request.queue in _COPIED:
-            self._copy(message.text, "its message comes again")
+            self.find("comes again", f"{queue} {parts} without a fault")
+        if queue in _COPIED:
+            self._copied(message.text, "its message comes again")
 
-    def _buried(self, request: Request, result: Any) -> None:
+    def _buried(self, request: StoreRequest, result: Any) -> None:
+        given: Any = request.arguments
+        destination, path, body, *_ = given
         if result is None:
-            self.find("wrong end", f"there is no container {request.args[0]}")
+            self.find("wrong end", f"there is no container {destination}")
             return
-        name = request.args[1].split("/")[-6].lower()
-        for record in json.loads(request.args[2]):
+        name = path.split("/")[-6].lower()
+        for record in json.loads(body):
             number = int(_found(record))
             jobs = [entry for key, entry in self.entries.items() if key[:2] == (name, number)]
             open_ones = [each for each in jobs if not each.ends]
@@ -274,8 +291,8 @@ class Ledger:
             self.note(f"  record of {name} {number}", [number])
             self._end(entry, "dead-lettered")
 
-    def _poisoned(self, request: Request, _: Any) -> None:
-        self.find("poison", str(request.args[0]))
+    def _poisoned(self, request: StoreRequest, _: Any) -> None:
+        self.find("poison", str(request.arguments[0]))
 
     # ── Judgements ──
 
@@ -306,7 +323,7 @@ class Ledger:
         if entry.pushes >= most * (1 + entry.copies):
             self.find("too often", f"push {entry.pushes + 1} of {most}", entry.subscription, entry.number)
         longest = max((each.time_to_live for each in limits), default=1e9)
-        is_right = self.settled[push.process]() and self._jumps.get(push.process, -1e9) < (
+        is_right = self._is_settled[push.process]() and self._jumps.get(push.process, -1e9) < (
             self._kernel.now - 1200
         )
         age = self._kernel.now - event.at
@@ -395,7 +412,10 @@ class Ledger:
                 return found
         return entry or self._entry(push.subscription, number, push.job)
 
-    def _copy(self, text: str, why: str) -> None:
+    def _copy(self, put: StoreRequest, why: str) -> None:
+        self._copied(str(put.arguments[1]), why)
+
+    def _copied(self, text: str, why: str) -> None:
         for part, numbers in self._parts(text):
             self.note(f"  {part.subscription} {numbers} may be repeated: {why}", numbers)
             for number, delivery in zip(numbers, part.deliveries, strict=True):
@@ -410,7 +430,7 @@ class Ledger:
     def _number_of(self, delivery: Delivery) -> int:
         text, origin = delivery.text, delivery.origin
         if text is None:
-            lines = self._store.payloads.blobs.get(origin.payload or "", ())
+            lines = self.store.payloads.blobs.get(origin.payload or "", ())
             place = origin.first_line + delivery.position
             text = lines[place] if place < len(lines) else ""
         found = _NUMBER.search(text)
@@ -474,13 +494,13 @@ class Ledger:
         )
 
 
-_EFFECTS: dict[str, Callable[[Ledger, Request, Any], None]] = {
-    "documents.put": Ledger._stored,
-    "documents.delete": Ledger._stored,
-    "queues.put": Ledger._put,
-    "queues.receive": Ledger._received,
-    "dead_letters.write": Ledger._buried,
-    "dead_letters.write_poison": Ledger._poisoned,
+_EFFECTS: dict[tuple[str, str], Callable[[Ledger, StoreRequest, Any], None]] = {
+    ("documents", "put"): Ledger._stored,
+    ("documents", "delete"): Ledger._stored,
+    ("queues", "put"): Ledger._put,
+    ("queues", "receive"): Ledger._received,
+    ("dead_letters", "write"): Ledger._buried,
+    ("dead_letters", "write_poison"): Ledger._poisoned,
 }
 
 
@@ -494,6 +514,9 @@ def _found(record: Any) -> str:
     return found[1] if found else "-1"
 
 
-def _shown(args: Sequence[Any]) -> str:
-    shown = [str(each) for each in args if isinstance(each, str | int | timedelta | dict)]
-    return " ".join(each if len(each) < 60 else f"{each[:24]}…{len(each)}" for each in shown)
+def _shown(request: StoreRequest) -> str:
+    shown = [
+        str(each) for each in request.arguments if isinstance(each, str | int | timedelta | dict)
+    ]
+    texts = (each if len(each) < 60 else f"{each[:24]}…{len(each)}" for each in shown)
+    return f"{request.process} {request.port}.{request.method} {' '.join(texts)}"

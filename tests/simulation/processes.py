@@ -1,0 +1,271 @@
+"""The processes of a deployment: they start, are killed, frozen, and have wrong clocks."""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+from random import Random
+from typing import Any, NamedTuple
+
+from pushgrid.testing.composition import MemoryOutbound
+from pushgrid.testing.memory.faults import StoreRequest
+from shared.adapters.watched_clock import WatchedClock
+from shared.app import App
+from shared.delivery.requests.added_headers import REPLAY_HEADER
+from shared.engine.ports import Queue
+from shared.settings import Settings
+from shared.telemetry import LogLine, lines_to
+from tests.simulation.endpoints import Endpoints, SimulatedPusher
+from tests.simulation.host import DEADLETTER, PERIODS, WAKE, FunctionsHost
+from tests.simulation.kernel import Kernel, Pool, Process, Threads
+from tests.simulation.ledger import Ledger
+from tests.simulation.plan import OTHER_ACCOUNT, Plan
+from tests.simulation.storage import Storage
+
+HOST = "https://pushgrid.example"
+KEY = "the-admin-key"
+LEASE = 60.0  # seconds until another process has the timers of one that is gone
+IDLE = 60.0  # seconds in which a process is killed that makes too few requests
+SEEN_BY_CLOCK = 10.0  # seconds
+_FEEDS = {
+    WAKE: (Queue.WAITING,),
+    DEADLETTER: (Queue.DEADLETTERS, Queue.DELIVERIES_POISON, Queue.RETRIES_POISON),
+}
+
+
+class SimulatedChance:
+    """Implements ``Chance`` by a seed."""
+
+    def __init__(self, seed: str) -> None:
+        self._random = Random(seed)
+        self.jitter = self._random.random
+
+    def id(self) -> str:
+        return str(uuid.UUID(int=self._random.getrandbits(128), version=4))
+
+    secret_id = id
+
+    def secret(self, size: int) -> bytes:
+        return self._random.randbytes(size)
+
+
+class Death(NamedTuple):
+    """A kill to come: at a request, or after a while."""
+
+    requests: int  # until then
+    down: float  # seconds until it starts again
+    again: int  # how often it is killed then, soon after its start
+    skew: float  # of its clock when it starts, in seconds
+
+
+@dataclass(slots=True, eq=False)
+class Instance:
+    """A process and what runs in it."""
+
+    process: Process
+    clock: WatchedClock
+    app: App
+    host: FunctionsHost
+    skew: list[float]  # of its wall clock, in seconds
+    death: Death | None = None
+
+    @property
+    def is_well(self) -> bool:
+        return self.process.is_alive and not self.process.is_frozen
+
+
+class Processes:
+    """All processes, each in a slot that the next one takes when it is killed."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        kernel: Kernel,
+        ledger: Ledger,
+        endpoints: Endpoints,
+        seen: Counter[str],
+        chance: Random,
+    ) -> None:
+        self._plan, self._kernel, self._ledger = plan, kernel, ledger
+        self._endpoints, self._seen, self._chance = endpoints, seen, chance
+        self.storage: Storage  # set by whoever makes both
+        self.slots: list[Instance] = []
+        self._by_name: dict[str, tuple[int, Instance]] = {}
+        self._leases = dict.fromkeys(PERIODS, (0, -LEASE))
+        self._ran_at = dict.fromkeys(PERIODS, 0.0)
+        self.unheard: list[str] = []
+
+    def begin(self) -> None:
+        for slot in range(self._plan.processes):
+            instance = self._new(slot, self._chance.choice((0, 0, 0, 3, -3600)))
+            self.slots.append(instance)
+            instance.host.begin()
+        self._tick()
+
+    def any(self) -> Instance | None:
+        """Return one that lives, for a request from outside."""
+        found = [each for each in self.slots if each.process.is_alive]
+        return self._chance.choice(found) if found else None
+
+    def process(self, name: str) -> Process:
+        return self._by_name[name][1].process
+
+    def heal(self) -> None:
+        """Let all go on, and none be killed any more."""
+        for each in self.slots:
+            each.death = None
+            if each.process.is_frozen:
+                self._thaw(each)
+
+    def is_idle(self) -> bool:
+        return not any(each.host.open for each in self.slots)
+
+    def close(self) -> list[str]:
+        """Return what nobody has heard of, and what is left in the processes."""
+        left = [f"{each.process.name}: {one}" for each in self.slots for one in each.app.leftovers()]
+        heard = [one for each in self.slots for one in each.process.unheard]
+        return [*self.unheard, *heard, *left]
+
+    # ── What the plan does ──
+
+    def kill(self, process: int, requests: int, down: float, again: int, skew: float) -> None:
+        instance = self.slots[process]
+        if instance.process.is_alive and instance.death is None:
+            instance.death = Death(requests, down, again, skew)
+            later = partial(self._die, process, instance, "while idle")
+            self._kernel.at(self._kernel.now + IDLE, later)
+
+    def freeze(self, process: int, seconds: float) -> None:
+        instance = self.slots[process]
+        if instance.is_well:
+            self._seen["frozen"] += 1
+            self._ledger.fault(instance.process, f"is frozen for {seconds} s")
+            instance.process.freeze()
+            self._kernel.at(self._kernel.now + seconds, partial(self._thaw, instance))
+
+    def jump(self, process: int, by: float) -> None:
+        instance = self.slots[process]
+        if instance.process.is_alive:
+            self._seen["a clock jumps"] += abs(by) > SEEN_BY_CLOCK
+            instance.skew[0] += by
+            self._ledger.jumped(instance.process, by)
+
+    def between(self, request: StoreRequest, when: str) -> None:
+        """Kill the process that makes a request before or after its effect, if it is time."""
+        slot, instance = self._by_name[request.process]
+        death = instance.death
+        if death is None:
+            return
+        if when == "before" and death.requests > 0:
+            instance.death = death._replace(requests=death.requests - 1)
+        elif death.requests == 0 and (when == "after" or self._chance.random() < 0.5):
+            self._die(slot, instance, f"{when} {request.port}.{request.method}")
+
+    # ── Parts of the above ──
+
+    def _new(self, slot: int, skew: float) -> Instance:
+        name = f"p{slot}.{len(self._by_name)}"
+        process, wrong = Process(self._kernel, name), [skew]
+        if abs(skew) > SEEN_BY_CLOCK:
+            self._seen["a wrong clock at start"] += 1
+        storage_now = self.storage.clock.now
+
+        def wall() -> datetime:
+            return storage_now() + timedelta(seconds=wrong[0])
+
+        clock = WatchedClock(wall, process.loop.time, awaits_storage=True)
+        self.storage.clocks[name] = clock
+        store = self.storage.store.of(name, Pool(process, most=1_000_000))
+        pusher = SimulatedPusher(process, self._endpoints, self._ledger, REPLAY_HEADER)
+        with lines_to(partial(self._hear, process)):
+            process.keep_context()
+        app = App(
+            settings=_settings(self._plan.settings),
+            store=lambda: store,
+            outbound=lambda: MemoryOutbound(pusher),
+            clock=clock,
+            threads=Threads(process),
+            chance=SimulatedChance(f"{name} {self._plan.seed}"),
+        )
+        chance = Random(f"{name} host {self._plan.seed}")
+        host = FunctionsHost(app, process, store, self.storage.clock, chance)
+        instance = Instance(process, clock, app, host, wrong)
+        self._by_name[name] = (slot, instance)
+        self._ledger.began(process, lambda: clock.is_settled)
+        return instance
+
+    def _hear(self, process: Process, line: LogLine) -> None:
+        if line.event == "delivery.dropped":
+            given: Any = line.fields
+            names = (given["subscription"].lower(), str(given["reason"]))
+            self._ledger.dropped(process, *names, given.get("event_ids") or (), given["count"])
+
+    def _die(self, slot: int, instance: Instance, where: str) -> None:
+        death = instance.death
+        if death is None or not instance.process.is_alive:
+            return
+        self._seen[f"killed {where.split()[0]}"] += 1
+        self._ledger.fault(instance.process, f"is killed {where}")
+        self.unheard += instance.process.unheard
+        self._kernel.at(self._kernel.now + death.down, partial(self._rise, slot, death))
+        instance.process.kill()
+
+    def _rise(self, slot: int, death: Death) -> None:
+        self.slots[slot] = instance = self._new(slot, death.skew)
+        self._ledger.note(f"{instance.process.name} starts, its clock off by {death.skew} s")
+        instance.host.begin()
+        if death.again and self._kernel.now < self._plan.heals_at - IDLE:
+            self.kill(slot, self._chance.randint(2, 30), death.down, death.again - 1, 0)
+
+    def _thaw(self, instance: Instance) -> None:
+        self._ledger.fault(instance.process, "goes on")
+        instance.process.thaw()
+
+    def _tick(self) -> None:
+        """Let the timers run that are due, in the processes that have their leases."""
+        now = self._kernel.now
+        self._kernel.at(now + min(PERIODS.values()), self._tick)
+        for timer, period in PERIODS.items():
+            if now % period == 0 and self._is_worth(timer):
+                self._ran_at[timer] = now
+                leader = self._leader(timer)
+                for slot, each in enumerate(self.slots):
+                    overlaps = self._chance.random() < self._plan.overlaps
+                    if each.process.is_alive and (slot == leader or overlaps):
+                        self._seen["timers overlap"] += slot != leader
+                        wait = self._chance.random() * 2
+                        self._kernel.at(now + wait, partial(each.host.fire, timer))
+
+    def _leader(self, timer: str) -> int | None:
+        leader, seen_at = self._leases[timer]
+        if not self.slots[leader].is_well:
+            well = [slot for slot, each in enumerate(self.slots) if each.is_well]
+            if not well or self._kernel.now - seen_at < LEASE:
+                return None
+            leader = self._chance.choice(well)
+        self._leases[timer] = (leader, self._kernel.now)
+        return leader
+
+    def _is_worth(self, timer: str) -> bool:
+        """Tell whether a timer's run has work; each hour it runs all the same."""
+        found = self.storage.store.queues.earliest(*_FEEDS[timer])
+        is_due = found is not None and found[1].visible_at <= self.storage.clock.now()
+        return is_due or self._kernel.now - self._ran_at[timer] >= 3600
+
+
+def _settings(chosen: Mapping[str, Any]) -> Settings:
+    return Settings(
+        storage={},
+        wake_schedule="0 * * * * *",
+        deadletter_schedule="0 */5 * * * *",
+        admin_key=KEY,
+        allow_http=True,
+        replay_header=True,
+        deadletter_accounts={OTHER_ACCOUNT: {}},
+        public_url=HOST,
+        **chosen,
+    )
