@@ -83,6 +83,8 @@ class Callers:
         self._arm("PUT", self._paths[name], body, lambda _: self._arm("POST", keys, None, keep))
 
     def subscribe(self, topic: str, name: str, **terms: Any) -> None:
+        if topic not in self._paths:
+            return
         self._generations[name] += 1
         path = f"{self._paths[topic]}/eventSubscriptions/{name}"
         self._paths[name] = path

@@ -33,6 +33,7 @@ CLOCKS = 12.0  # seconds that no clock notices
 LINE = 65.0  # seconds in an endpoint's line
 PATIENCE = 150.0  # seconds for which a failing put is repeated
 EARLY = 2.5  # seconds before its time in which a message counts as received in time
+DOUBT = 1200.0  # seconds after a jump
 AWAY = 4 * 3600.0  # seconds for which a dead letter's write is tried
 _NUMBER = re.compile(r'"n": ?(\d+)')
 _STATUS = {
@@ -79,6 +80,7 @@ class Published(NamedTuple):
     kind: str
     at: float  # when its request began
     by: Process
+    is_dated: bool = True  # by a clock that is right
 
 
 @dataclass(slots=True)
@@ -95,6 +97,7 @@ class Entry:
     ends: int = 0
     copies: int = 0  # causes that had it: it may end, and be pushed, once more for each
     records: int = 0
+    put_at: float = -1.0  # first
 
 
 class Ledger:
@@ -148,7 +151,7 @@ class Ledger:
         self.note(f"{process.name} its clock jumps by {by:+.0f} s")
 
     def sent(self, number: int, event: Published) -> None:
-        self.published[number] = event
+        self.published[number] = event._replace(is_dated=self._is_right(event.by))
 
     def answered(self, numbers: Sequence[int], status: int) -> None:
         """Enter the answer to a publish request: 200 promises."""
@@ -245,6 +248,8 @@ class Ledger:
             for number, delivery in zip(numbers, part.deliveries, strict=True):
                 job = replay_job(delivery.origin.publish_id) or ""
                 entry = self._entry(part.subscription.lower(), number, job)
+                if entry.put_at < 0:
+                    entry.put_at = self._kernel.now
                 if job and not entry.is_promised:
                     entry.is_promised = True
                     first = self._entry(part.subscription.lower(), number, "")
@@ -323,11 +328,9 @@ class Ledger:
         if entry.pushes >= most * (1 + entry.copies):
             self.find("too often", f"push {entry.pushes + 1} of {most}", entry.subscription, entry.number)
         longest = max((each.time_to_live for each in limits), default=1e9)
-        is_right = self._is_settled[push.process]() and self._jumps.get(push.process, -1e9) < (
-            self._kernel.now - 1200
-        )
-        age = self._kernel.now - event.at
-        if is_right and not entry.job and age > longest + LINE + self._slack(push.process) + 60:
+        is_dated = event.is_dated and self._is_right(push.process) and not entry.job
+        age = self._kernel.now - entry.put_at
+        if is_dated and age > longest + LINE + self._slack(push.process) + 60:
             self.find("too old", f"{age:.0f} s of {longest:.0f}", entry.subscription, entry.number)
 
     def _judge_wait(self, entry: Entry, event: Published) -> None:
@@ -364,8 +367,7 @@ class Ledger:
             or self._settings["probation_counts_attempt"],
             EndReason.TIME_TO_LIVE: bool(entry.job)
             or any(now - event.at >= each.time_to_live - CLOCKS for each in terms),
-            EndReason.SUBSCRIPTION_DELETED: len({each and each.generation for each in standing}) > 1
-            or not terms,
+            EndReason.SUBSCRIPTION_DELETED: self._was_deleted_since(name, event.at),
             EndReason.SUBSCRIPTION_EXPIRED: any(each.expires <= now + CLOCKS for each in terms),
             EndReason.PROBATION: self._settings["probation_ends_events"],
             EndReason.DESTINATION_UNAVAILABLE: now - event.at > AWAY,
@@ -446,6 +448,9 @@ class Ledger:
                 return
         yield None
 
+    def _was_deleted_since(self, name: str, since: float) -> bool:
+        return len({each and each.generation for each in self._standing(name, since)}) > 1
+
     def _matches(self, terms: Terms | None, event: Published) -> bool:
         if terms is None or not terms.is_open or terms.expires <= self._kernel.now + 30:
             return False
@@ -458,6 +463,11 @@ class Ledger:
             return False
         standing = (each for each in self._standing(name, event.at - 60) if each)
         return any(each.kinds is None or event.kind in each.kinds for each in standing)
+
+    def _is_right(self, process: Process) -> bool:
+        """Tell whether a process goes by its clock, and has for a while."""
+        has_jumped = self._jumps.get(process, -1e9) > self._kernel.now - DOUBT
+        return self._is_settled[process]() and not has_jumped
 
     def _had_fault_since(self, since: float) -> bool:
         return any(at >= since for at in self._faults.values())

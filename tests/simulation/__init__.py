@@ -1,0 +1,1 @@
+"""A whole deployment in simulated time: see docs/testing.md."""

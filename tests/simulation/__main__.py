@@ -1,0 +1,78 @@
+"""Plays a deployment in simulated time: `python -m tests.simulation --seed 7`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+
+from tests.simulation.plan import draw_plan
+from tests.simulation.runs import play, play_all, shrink
+from tests.simulation.world import Result
+
+MOST = 12  # findings that are printed
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Play seeds; return 1 if any finds something."""
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
+    parser.add_argument("--seed", type=int, help="play this one, and tell of what it finds")
+    parser.add_argument("--log", action="store_true", help="print all that happens in it")
+    parser.add_argument("--seeds", type=int, default=60, help="how many to play, if none is named")
+    parser.add_argument("--first", type=int, default=0, help="the first of them")
+    given = parser.parse_args(arguments)
+    if given.seed is None:
+        return _play_many(range(given.first, given.first + given.seeds))
+    result = play(draw_plan(given.seed), tells=given.log)
+    for at, text, _ in result.story:
+        print(f"{at:12.3f} {text}")
+    return _report(result)
+
+
+def _play_many(seeds: Sequence[int]) -> int:
+    began, promised, seconds, red = time.monotonic(), 0, 0.0, list[Result]()
+    seen = Counter[str]()
+    for result in play_all(seeds, os.cpu_count() or 1):
+        promised += result.promised
+        seconds += result.seconds
+        seen += result.seen
+        if result.findings:
+            red.append(result)
+            print(f"seed {result.plan.seed}: {', '.join(sorted(result.kinds))}", flush=True)
+    took = time.monotonic() - began
+    print(f"{len(seeds)} seeds, {len(red)} red, {seconds / 3600:.0f} simulated hours")
+    print(f"{promised} promised deliveries, {promised / took * 60:.0f} a minute")
+    print(", ".join(f"{kind} {times}" for kind, times in sorted(seen.items())))
+    for result in red[:1]:
+        _report(result)
+    return 1 if red else 0
+
+
+def _report(result: Result) -> int:
+    """Print what was found, how to repeat it, a smaller plan, and its first event's story."""
+    if not result.findings:
+        print(f"seed {result.plan.seed}: {result.promised} promised deliveries, nothing found")
+        return 0
+    for each in result.findings[:MOST]:
+        print(f"{each.at:12.3f} {each.kind}: {each.subscription} {each.number} {each.what}")
+    print(f"Repeat it: python -m tests.simulation --seed {result.plan.seed} --log")
+    plan = shrink(result)
+    told = play(plan, tells=True)
+    same = [each for each in told.findings if each.kind in result.kinds]
+    print(f"With {len(plan.steps)} steps instead of {len(result.plan.steps)}:")
+    for step in plan.steps:
+        print(f"{step.at:12.3f} {step.what} {step.args}")
+    print("The story:")
+    for at, text, numbers in told.story:
+        if same[0].number < 0 or same[0].number in numbers or "FOUND" in text or text in _FAULTS:
+            print(f"{at:12.3f} {text}")
+    return 1
+
+
+_FAULTS = ("all is well from now on",)
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,56 @@
+"""Plays many seeds beside each other, and makes the plan of a red one smaller."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
+from tests.simulation.plan import Plan, draw_plan
+from tests.simulation.world import Result, World
+
+SHRINKS = 120  # simulations, at most
+
+
+def play(plan: Plan, *, tells: bool = False) -> Result:
+    """Play a plan. What it leaves is collected afterwards: nothing of it runs in the next one."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        return World(plan, tells=tells).play()
+    finally:
+        hook, sys.unraisablehook = sys.unraisablehook, lambda _: None  # of what was killed
+        gc.collect()
+        sys.unraisablehook = hook
+        if was_enabled:
+            gc.enable()
+
+
+def play_seed(seed: int) -> Result:
+    return play(draw_plan(seed))
+
+
+def play_all(seeds: Iterable[int], workers: int) -> Iterator[Result]:
+    """Play seeds in processes of their own; their results come in order."""
+    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), max_tasks_per_child=50)
+    with pool:
+        yield from pool.map(play_seed, seeds)
+
+
+def shrink(red: Result, *, most: int = SHRINKS) -> Plan:
+    """Return the plan with fewer steps, while it finds the same kind."""
+    kinds, plan, played = red.kinds, red.plan, 0
+    size = max(len(plan.steps) // 2, 1)
+    while size and played < most:
+        start = 0
+        while start < len(plan.steps) and played < most:
+            smaller = plan.without(set(range(start, start + size)))
+            played += 1
+            if kinds & play(smaller).kinds:
+                plan = smaller
+            else:
+                start += size
+        size //= 2
+    return plan
