@@ -29,10 +29,12 @@ from tests.simulation.plan import Plan
 from tests.simulation.storage import GIVES_UP
 
 KNOWN_FOR = 10.0  # seconds: the bound of the cache, twice its period
+SLOW = 1.0  # seconds: a request that takes longer is a fault
 CLOCKS = 12.0  # seconds that no clock notices
 LINE = 65.0  # seconds in an endpoint's line
 PATIENCE = 150.0  # seconds for which a failing put is repeated
 EARLY = 2.5  # seconds before its time in which a message counts as received in time
+UNNOTICED = 10.0  # seconds
 DOUBT = 1200.0  # seconds after a jump
 AWAY = 4 * 3600.0  # seconds for which a dead letter's write is tried
 _NUMBER = re.compile(r'"n": ?(\d+)')
@@ -92,7 +94,8 @@ class Entry:
     job: str
     is_promised: bool = False
     pushes: int = 0
-    failed: tuple[float, int, Process] | None = None  # the last time: when, status, whose push
+    # The last time: when, with which status, and whether by a clock that is right.
+    failed: tuple[float, int, bool] | None = None
     statuses: set[int] = field(default_factory=set)
     ends: int = 0
     copies: int = 0  # causes that had it: it may end, and be pushed, once more for each
@@ -119,6 +122,8 @@ class Ledger:
         self._topic_of: dict[str, str] = {}
         self._faults: dict[Process, float] = {}  # when it had the last one
         self._jumps: dict[Process, float] = {}
+        self._off: dict[Process, float] = {}
+        self._unnoticed = 0.0  # seconds by which clocks differ
         self._holders: dict[str, tuple[Process, float]] = {}  # of messages
         self._unanswered: dict[int, StoreRequest] = {}  # puts that may take effect
         self._done: dict[int, StoreRequest] = {}  # puts whose process does not know it yet
@@ -136,10 +141,11 @@ class Ledger:
         self.findings.append(Finding(kind, self._kernel.now, subscription, number, what))
         self.note(f"FOUND {kind}: {subscription} {what}", [number])
 
-    def began(self, process: Process, is_settled: Callable[[], bool]) -> None:
-        """Enter a process, and how to tell whether its clock is settled."""
+    def began(self, process: Process, skew: float, is_settled: Callable[[], bool]) -> None:
+        """Enter a process, what its clock is off by, and how to tell whether that is settled."""
         self._processes[process.name] = process
         self._is_settled[process] = is_settled
+        self._set_off(process, skew)
 
     def fault(self, process: Process, what: str) -> None:
         """Enter that a process has a fault that may repeat what it has in hand."""
@@ -148,6 +154,7 @@ class Ledger:
 
     def jumped(self, process: Process, by: float) -> None:
         self._jumps[process] = self._kernel.now
+        self._set_off(process, self._off[process] + by)
         self.note(f"{process.name} its clock jumps by {by:+.0f} s")
 
     def sent(self, number: int, event: Published) -> None:
@@ -186,7 +193,7 @@ class Ledger:
         self.note(f"{push.subscription} answers {status} to {push.numbers}", push.numbers)
         for number in push.numbers:
             entry = self._of_push(push, number)
-            entry.failed = (self._kernel.now, status, push.process)
+            entry.failed = (self._kernel.now, status, self._is_right(push.process))
             entry.statuses.add(status)
 
     def dropped(
@@ -217,8 +224,11 @@ class Ledger:
                 self._copy(request, "it is stored twice, or its answer was lost")
             self._done[id(request)] = request
 
-    def was_answered(self, request: StoreRequest) -> None:
+    def was_answered(self, request: StoreRequest, seconds: float) -> None:
         self._done.pop(id(request), None)
+        if seconds > SLOW:
+            process = self._processes[request.process]
+            self.fault(process, f"waits {seconds:.0f} s for {request.port}.{request.method}")
 
     def was_not_answered(self, request: StoreRequest) -> None:
         process = self._processes[request.process]
@@ -335,8 +345,8 @@ class Ledger:
 
     def _judge_wait(self, entry: Entry, event: Published) -> None:
         assert entry.failed
-        failed_at, status, process = entry.failed
-        if self._jumps.get(process, -1e9) > failed_at - LINE:
+        failed_at, status, is_dated = entry.failed
+        if not is_dated:
             return
         profile = PROFILES[self.topics[event.topic][0]]
         steps, tail = profile.schedule.steps, profile.schedule.tail
@@ -351,7 +361,7 @@ class Ledger:
         if status:
             least = rules.minimum_delay.get(status, rules.other_minimum_delay)
             due = max(due, failed_at + least.total_seconds())
-        if self._kernel.now < due - EARLY:
+        if self._kernel.now < due - EARLY - 2 * self._unnoticed:
             early = due - self._kernel.now
             self.find("early", f"{early:.1f} s before its step", entry.subscription, entry.number)
 
@@ -468,6 +478,12 @@ class Ledger:
         """Tell whether a process goes by its clock, and has for a while."""
         has_jumped = self._jumps.get(process, -1e9) > self._kernel.now - DOUBT
         return self._is_settled[process]() and not has_jumped
+
+    def _set_off(self, process: Process, by: float) -> None:
+        """Enter what a clock is off by; up to ten seconds nobody notices."""
+        self._off[process] = by
+        if abs(by) <= UNNOTICED:
+            self._unnoticed = max(self._unnoticed, abs(by))
 
     def _had_fault_since(self, since: float) -> bool:
         return any(at >= since for at in self._faults.values())

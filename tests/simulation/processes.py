@@ -195,7 +195,7 @@ class Processes:
         host = FunctionsHost(app, process, store, self.storage.clock, chance)
         instance = Instance(process, clock, app, host, wrong)
         self._by_name[name] = (slot, instance)
-        self._ledger.began(process, lambda: clock.is_settled)
+        self._ledger.began(process, skew, lambda: clock.is_settled)
         return instance
 
     def _hear(self, process: Process, line: LogLine) -> None:

@@ -44,8 +44,8 @@ class Observer(Protocol):
     def took_effect(self, request: StoreRequest, result: Any, *, is_copy: bool) -> None:
         """Hear that a request has been done; *is_copy*: once more than it was sent."""
 
-    def was_answered(self, request: StoreRequest) -> None:
-        """Hear that its process knows that."""
+    def was_answered(self, request: StoreRequest, seconds: float) -> None:
+        """Hear that its process knows that, after so long."""
 
     def was_not_answered(self, request: StoreRequest) -> None:
         """Hear that its process gives it up: it may or may not take effect."""
@@ -146,7 +146,7 @@ class Storage:
         date = f"{self.clock.now():%a, %d %b %Y %H:%M:%S GMT}"
         self.clocks[request.process].storage_answered(date, kernel.now - began)
         for each in self.observers:
-            each.was_answered(request)
+            each.was_answered(request, kernel.now - began)
         if fault:
             raise fault
         return result  # type: ignore[return-value]

@@ -114,7 +114,7 @@ class World:
             for each in self.processes.slots:
                 each.host.put(Queue(queue), self.storage.clock.now() + wait)
 
-    def was_answered(self, request: StoreRequest) -> None:
+    def was_answered(self, request: StoreRequest, seconds: float) -> None:
         pass
 
     def was_not_answered(self, request: StoreRequest) -> None:
