@@ -24,6 +24,7 @@ from shared.engine.ports import Queue, Received, Table
 from shared.http import Failure
 from shared.subscriptions.destination import EndpointType
 from tests.simulation.endpoints import Push
+from tests.simulation.host import POISON
 from tests.simulation.kernel import Kernel, Process
 from tests.simulation.plan import Plan
 from tests.simulation.storage import GIVES_UP
@@ -31,8 +32,10 @@ from tests.simulation.storage import GIVES_UP
 KNOWN_FOR = 10.0  # seconds: the bound of the cache, twice its period
 SLOW = 1.0  # seconds: a request that takes longer is a fault
 CLOCKS = 12.0  # seconds that no clock notices
+RUN = 120.0  # seconds of a timer's run
 LINE = 65.0  # seconds in an endpoint's line
 PATIENCE = 150.0  # seconds for which a failing put is repeated
+AHEAD = 60.0  # seconds by which a wrong clock may cut a wait: those that wake leaves to it
 EARLY = 2.5  # seconds before its time in which a message counts as received in time
 UNNOTICED = 10.0  # seconds
 DOUBT = 1200.0  # seconds after a jump
@@ -99,7 +102,8 @@ class Entry:
     statuses: set[int] = field(default_factory=set)
     ends: int = 0
     copies: int = 0  # causes that had it: it may end, and be pushed, once more for each
-    records: int = 0
+    dying: int = 0  # how often it was stored as a dead letter
+    records: int = 0  # in blobs of dead letters
     put_at: float = -1.0  # first
 
 
@@ -112,6 +116,7 @@ class Ledger:
         self._kernel, self._settings = kernel, plan.settings
         self.findings: list[Finding] = []
         self.entries: dict[tuple[str, int, str], Entry] = {}
+        self._of_event: defaultdict[tuple[str, int], list[Entry]] = defaultdict(list)
         self.published: dict[int, Published] = {}
         self.topics: dict[str, tuple[str, float]] = {}  # profile, and the longest time to live
         self.digest = hashlib.blake2b(digest_size=16)
@@ -122,7 +127,6 @@ class Ledger:
         self._topic_of: dict[str, str] = {}
         self._faults: dict[Process, float] = {}  # when it had the last one
         self._jumps: dict[Process, float] = {}
-        self._off: dict[Process, float] = {}
         self._unnoticed = 0.0  # seconds by which clocks differ
         self._holders: dict[str, tuple[Process, float]] = {}  # of messages
         self._unanswered: dict[int, StoreRequest] = {}  # puts that may take effect
@@ -145,7 +149,8 @@ class Ledger:
         """Enter a process, what its clock is off by, and how to tell whether that is settled."""
         self._processes[process.name] = process
         self._is_settled[process] = is_settled
-        self._set_off(process, skew)
+        self._jumps[process] = self._kernel.now if abs(skew) > UNNOTICED else -DOUBT
+        self._differs_by(skew)
 
     def fault(self, process: Process, what: str) -> None:
         """Enter that a process has a fault that may repeat what it has in hand."""
@@ -154,7 +159,7 @@ class Ledger:
 
     def jumped(self, process: Process, by: float) -> None:
         self._jumps[process] = self._kernel.now
-        self._set_off(process, self._off[process] + by)
+        self._differs_by(by)
         self.note(f"{process.name} its clock jumps by {by:+.0f} s")
 
     def sent(self, number: int, event: Published) -> None:
@@ -206,9 +211,8 @@ class Ledger:
             self.find("payload missing", f"{count} events", name)
         self._unnamed[name] += count - len(ids)
         for number in numbers:
-            jobs = [key for key in self.entries if key[:2] == (name, number)]
-            entry = next((self.entries[key] for key in jobs if not self.entries[key].ends), None)
-            entry = entry or self._entry(name, number, jobs[-1][2] if jobs else "")
+            open_ones = (each for each in self._of_event[name, number] if not each.ends)
+            entry = next(open_ones, None) or self._entry(name, number, "")
             self._judge_end(entry, reason, is_drop=True)
             self._end(entry, f"dropped: {reason}")
 
@@ -265,6 +269,7 @@ class Ledger:
                     first = self._entry(part.subscription.lower(), number, "")
                     entry.copies = max(first.records - 1, 0)  # each record is replayed
                 if part.dead_letter:
+                    entry.dying += 1
                     self._judge_end(entry, part.dead_letter.reason, is_drop=False)
 
     def _received(self, request: StoreRequest, result: Sequence[Received]) -> None:
@@ -284,7 +289,8 @@ class Ledger:
     def _judge_return(
         self, queue: Queue, message: Received, holder: tuple[Process, float] | None
     ) -> None:
-        if holder and self._faults.get(holder[0], -1.0) < holder[1] - GIVES_UP:
+        began = GIVES_UP if queue in POISON else RUN
+        if holder and self._faults.get(holder[0], -RUN) < holder[1] - began:
             parts = [(part.subscription, n) for part, n in self._parts(message.text)]
             self.find("comes again", f"{queue} {parts} without a fault")
         if queue in _COPIED:
@@ -299,9 +305,8 @@ class Ledger:
         name = path.split("/")[-6].lower()
         for record in json.loads(body):
             number = int(_found(record))
-            jobs = [entry for key, entry in self.entries.items() if key[:2] == (name, number)]
-            open_ones = [each for each in jobs if not each.ends]
-            entry = (open_ones or jobs or [self._entry(name, number, "")])[-1]
+            waiting = (e for e in self._of_event[name, number] if e.dying > e.records)
+            entry = next(waiting, None) or self._entry(name, number, "")
             entry.records += 1
             self.note(f"  record of {name} {number}", [number])
             self._end(entry, "dead-lettered")
@@ -352,7 +357,8 @@ class Ledger:
         steps, tail = profile.schedule.steps, profile.schedule.tail
         step = steps[entry.pushes - 1] if entry.pushes <= len(steps) else tail
         if step is None:
-            self.find("too often", "the schedule has no further step", entry.subscription, entry.number)
+            if not self._unnoticed:
+                self.find("too often", "the schedule has no further step", entry.subscription, entry.number)
             return
         due = failed_at + step.total_seconds()
         if profile.schedule.by_age:
@@ -361,8 +367,9 @@ class Ledger:
         if status:
             least = rules.minimum_delay.get(status, rules.other_minimum_delay)
             due = max(due, failed_at + least.total_seconds())
-        if self._kernel.now < due - EARLY - 2 * self._unnoticed:
-            early = due - self._kernel.now
+        early = due - self._kernel.now
+        doubt = AHEAD if not all(map(self._is_right, self._processes.values())) else 0.0
+        if early > EARLY + self._unnoticed + doubt:
             self.find("early", f"{early:.1f} s before its step", entry.subscription, entry.number)
 
     def _judge_end(self, entry: Entry, reason: str, *, is_drop: bool) -> None:
@@ -411,7 +418,8 @@ class Ledger:
     def _entry(self, name: str, number: int, job: str) -> Entry:
         key = (name, number, job)
         if key not in self.entries:
-            self.entries[key] = Entry(name, number, job)
+            self.entries[key] = entry = Entry(name, number, job)
+            self._of_event[name, number].append(entry)
         return self.entries[key]
 
     def _of_push(self, push: Push, number: int) -> Entry:
@@ -419,10 +427,9 @@ class Ledger:
         entry = self.entries.get((push.subscription, number, push.job))
         if entry and (push.job or entry.ends <= entry.copies):
             return entry
-        for (name, other, _), found in self.entries.items() if not push.job else ():
-            if (name, other) == (push.subscription, number) and found.ends <= found.copies:
-                return found
-        return entry or self._entry(push.subscription, number, push.job)
+        found = self._of_event[push.subscription, number] if not push.job else []
+        is_open = (each for each in found if each.ends <= each.copies)
+        return next(is_open, entry) or self._entry(push.subscription, number, push.job)
 
     def _copy(self, put: StoreRequest, why: str) -> None:
         self._copied(str(put.arguments[1]), why)
@@ -476,14 +483,12 @@ class Ledger:
 
     def _is_right(self, process: Process) -> bool:
         """Tell whether a process goes by its clock, and has for a while."""
-        has_jumped = self._jumps.get(process, -1e9) > self._kernel.now - DOUBT
+        has_jumped = self._jumps[process] > self._kernel.now - DOUBT
         return self._is_settled[process]() and not has_jumped
 
-    def _set_off(self, process: Process, by: float) -> None:
-        """Enter what a clock is off by; up to ten seconds nobody notices."""
-        self._off[process] = by
-        if abs(by) <= UNNOTICED:
-            self._unnoticed = max(self._unnoticed, abs(by))
+    def _differs_by(self, seconds: float) -> None:
+        """Enter by what a clock is wrong; up to ten seconds nobody notices."""
+        self._unnoticed += min(abs(seconds), UNNOTICED)
 
     def _had_fault_since(self, since: float) -> bool:
         return any(at >= since for at in self._faults.values())
