@@ -23,16 +23,18 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--log", action="store_true", help="print all that happens in it")
     parser.add_argument("--seeds", type=int, default=60, help="how many to play, if none is named")
     parser.add_argument("--first", type=int, default=0, help="the first of them")
+    parser.add_argument("--until-red", action="store_true", help="end at the first that is")
     given = parser.parse_args(arguments)
     if given.seed is None:
-        return _play_many(range(given.first, given.first + given.seeds))
+        seeds = range(given.first, given.first + given.seeds)
+        return _play_many(seeds, until_red=given.until_red)
     result = play(draw_plan(given.seed), tells=given.log)
     for at, text, _ in result.story:
         print(f"{at:12.3f} {text}")
     return _report(result)
 
 
-def _play_many(seeds: Sequence[int]) -> int:
+def _play_many(seeds: Sequence[int], *, until_red: bool) -> int:
     began, promised, seconds, red = time.monotonic(), 0, 0.0, list[Result]()
     seen = Counter[str]()
     for result in play_all(seeds, os.cpu_count() or 1):
@@ -42,6 +44,8 @@ def _play_many(seeds: Sequence[int]) -> int:
         if result.findings:
             red.append(result)
             print(f"seed {result.plan.seed}: {', '.join(sorted(result.kinds))}", flush=True)
+            if until_red:
+                return 1
     took = time.monotonic() - began
     print(f"{len(seeds)} seeds, {len(red)} red, {seconds / 3600:.0f} simulated hours")
     print(f"{promised} promised deliveries, {promised / took * 60:.0f} a minute")

@@ -52,10 +52,17 @@ class FunctionsHost:
     """Implements `Host` as Azure Functions does, on the *store* as its process sees it."""
 
     def __init__(
-        self, app: App, process: Process, store: MemoryStore, clock: StorageClock, chance: Random
+        self,
+        app: App,
+        process: Process,
+        store: MemoryStore,
+        clock: StorageClock,
+        chance: Random,
+        *,
+        rests: int,  # times as long as an app does, between two rounds of its background work
     ) -> None:
         self._app, self._process, self._store = app, process, store
-        self._clock, self._chance = clock, chance
+        self._clock, self._chance, self._rests = clock, chance, rests
         self.open = 0
         self._off_loop = Pool(process, most=1_000_000)
         self._polls: dict[Queue, Timer] = {}
@@ -64,7 +71,8 @@ class FunctionsHost:
 
     def begin(self) -> None:
         for work in self._app.background:
-            self._process.begin(partial(work.run, Threads(self._process).sleep))
+            rarer = work._replace(period=work.period * self._rests)
+            self._process.begin(partial(rarer.run, Threads(self._process).sleep))
         for queue in POISON:
             self._poll_at(queue, self._clock.now())
 

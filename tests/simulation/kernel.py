@@ -72,9 +72,11 @@ class Kernel:
     def switch(self) -> None:
         """Let others run until the current strand is `ready` again, for whatever reason."""
         running = asyncio._get_running_loop()
-        asyncio._set_running_loop(None)
+        if running:
+            asyncio._set_running_loop(None)
         self.hub.switch()
-        asyncio._set_running_loop(running)
+        if running:
+            asyncio._set_running_loop(running)
 
     def sleep(self, seconds: float) -> None:
         """Keep the current strand waiting."""

@@ -192,7 +192,8 @@ class Processes:
             chance=SimulatedChance(f"{name} {self._plan.seed}"),
         )
         chance = Random(f"{name} host {self._plan.seed}")
-        host = FunctionsHost(app, process, store, self.storage.clock, chance)
+        rests = 60 if self._plan.is_long else 6
+        host = FunctionsHost(app, process, store, self.storage.clock, chance, rests=rests)
         instance = Instance(process, clock, app, host, wrong)
         self._by_name[name] = (slot, instance)
         self._ledger.began(process, skew, lambda: clock.is_settled)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
 from tests.simulation.plan import Plan, draw_plan
 from tests.simulation.world import Result, World
 
+SEEDS_OF_A_PROCESS = 50
 SHRINKS = 120  # simulations, at most
 
 
@@ -34,9 +34,8 @@ def play_seed(seed: int) -> Result:
 
 def play_all(seeds: Iterable[int], workers: int) -> Iterator[Result]:
     """Play seeds in processes of their own; their results come in order."""
-    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), max_tasks_per_child=50)
-    with pool:
-        yield from pool.map(play_seed, seeds)
+    with get_context("spawn").Pool(workers, maxtasksperchild=SEEDS_OF_A_PROCESS) as pool:
+        yield from pool.imap(play_seed, seeds)
 
 
 def shrink(red: Result, *, most: int = SHRINKS) -> Plan:
