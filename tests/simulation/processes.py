@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 
 from pushgrid.testing.composition import MemoryOutbound
 from pushgrid.testing.memory.faults import StoreRequest
-from shared.adapters.watched_clock import WatchedClock
 from shared.app import App
 from shared.delivery.requests.added_headers import REPLAY_HEADER
 from shared.engine.ports import Queue
 from shared.settings import Settings
 from shared.telemetry import LogLine, lines_to
+from shared.watched_clock import WatchedClock
 from tests.simulation.endpoints import Endpoints, SimulatedPusher
 from tests.simulation.host import DEADLETTER, PERIODS, WAKE, FunctionsHost
 from tests.simulation.kernel import Kernel, Pool, Process, Threads

@@ -8,11 +8,11 @@ from datetime import datetime, timedelta
 from random import Random
 from typing import Any, NamedTuple, NoReturn, Protocol, TypeVar
 
-from pushgrid.testing.memory import START, FakeClock, MemoryStore, SeededChance
+from pushgrid.testing.memory import START, FakeClock, MemoryStore
 from pushgrid.testing.memory.clock import Elsewhere
 from pushgrid.testing.memory.faults import StoreRequest
-from shared.adapters.watched_clock import WatchedClock
 from shared.errors import StorageUnavailable, StorageUnreachable
+from shared.watched_clock import WatchedClock
 from tests.simulation.kernel import Kernel
 
 T = TypeVar("T")
@@ -118,7 +118,7 @@ class Storage:
     ) -> None:
         self._kernel, self._weather, self._between = kernel, weather, between
         self.clock = StorageClock(kernel)
-        self.store = MemoryStore(self.clock, _no_threads, self._request, SeededChance("storage"))
+        self.store = MemoryStore(self.clock, _no_threads, seam=self._request)
         self.observers: list[Observer] = []
         self.clocks: dict[str, WatchedClock] = {}  # of processes
 
@@ -143,8 +143,8 @@ class Storage:
                 each.was_not_answered(request)
             is_silent = kernel.now - began > UNREACHABLE
             raise StorageUnreachable if is_silent else StorageUnavailable
-        date = f"{self.clock.now():%a, %d %b %Y %H:%M:%S GMT}"
-        self.clocks[request.process].storage_answered(date, kernel.now - began)
+        told = self.clock.now().replace(microsecond=0)  # as a header has it
+        self.clocks[request.process].storage_answered(told, kernel.now - began)
         for each in self.observers:
             each.was_answered(request, kernel.now - began)
         if fault:

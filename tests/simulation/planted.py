@@ -1,0 +1,224 @@
+"""
+Plants bugs, and shows that the simulation sees them: `python -m tests.simulation.planted [NAME …]`.
+
+Each is an edit of one place in a copy of the app. Seeds are played on it until one finds what the
+app itself does not.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.package_list import ROOT, package_list
+
+SEEDS = 100  # in which it has to be seen
+
+
+class Planted(NamedTuple):
+    """In *file*, *old* becomes *new*."""
+
+    file: str
+    old: str
+    new: str
+
+
+_DELIVERING, _TIMERS = "shared/engine/delivering", "shared/engine/timers"
+
+PLANTED = {
+    "one part of a message skipped": Planted(
+        f"{_DELIVERING}/deliver.py",
+        "        return self.clock_records.as_read(found)\n",
+        "        return self.clock_records.as_read(found[:-1] or found)\n",
+    ),
+    "a commit's last message dropped": Planted(
+        "shared/engine/publishing/commit.py",
+        "        puts = await self.sender.put_all(Queue.DELIVERIES, texts)\n",
+        "        puts = [*await self.sender.put_all(Queue.DELIVERIES, texts[:-1] or texts), None]\n"
+        "        puts = puts[: len(texts)]\n",
+    ),
+    "a put that may have failed counts as stored": Planted(
+        "shared/engine/keeping/requeue.py",
+        "                if isinstance(put, StorageUnavailable):\n                    faults.append(put)\n",
+        "                if False:\n                    faults.append(put)\n",
+    ),
+    "patience by the wall clock": Planted(
+        "shared/engine/keeping/requeue.py",
+        "        give_up_at = loop_time() + patience.total_seconds()\n",
+        "        loop_time = lambda: self.clock.now().timestamp()\n"
+        "        give_up_at = loop_time() + patience.total_seconds()\n",
+    ),
+    "an end by 503": Planted(
+        "shared/delivery/policy.py",
+        "    if _is_final(outcome, terms):\n",
+        "    if _is_final(outcome, terms) or outcome.status == 503:\n",
+    ),
+    "an end after one attempt too few": Planted(
+        "shared/delivery/policy.py",
+        "self.max_attempts is None or attempts < self.max_attempts\n",
+        "self.max_attempts is None or attempts < self.max_attempts - 1\n",
+    ),
+    "an end by a cached time to live": Planted(
+        f"{_DELIVERING}/judge.py",
+        "        return None if judged is None or judged.ended else judged\n",
+        "        return judged\n",
+    ),
+    "an end that is not confirmed": Planted(
+        f"{_DELIVERING}/settle.py",
+        "        return of_part.confirmed[1]\n",
+        "        return True\n",
+    ),
+    "a filter ignored": Planted(
+        "shared/subscriptions/filters.py",
+        "        if types is not None and values.event_type not in types:\n            return False\n",
+        "",
+    ),
+    "each message stored twice": Planted(
+        "shared/engine/publishing/commit.py",
+        "await self.sender.put_all(Queue.DELIVERIES, texts)",
+        "(await self.sender.put_all(Queue.DELIVERIES, texts * 2))[: len(texts)]",
+    ),
+    "a pause ignored": Planted(
+        "shared/arm/subscription_codec.py", "pause=to_pause(stored)", "pause=None"
+    ),
+    "a replay that forgets what it sent": Planted(
+        "shared/engine/replaying/batches.py",
+        "        if number in self.replayed:\n",
+        "        if number in ():\n",
+    ),
+    "what is known serves for an hour": Planted(
+        "shared/engine/caching/cache.py", "PERIODS = 2  #", "PERIODS = 720  #"
+    ),
+    "a generation that is not compared": Planted(
+        "shared/subscriptions/subscription.py",
+        "        return self.is_restored or generation in (self.generation, UNMATCHED)\n",
+        "        return True\n",
+    ),
+    "a payload deleted early": Planted(
+        "shared/engine/keeping/deployment_terms.py",
+        "        return max(2 * longest, LEAST_KEPT)\n",
+        "        return longest / 8\n",
+    ),
+    "two writers of one dead letter": Planted(
+        f"{_TIMERS}/dead_letters.py",
+        "        renewed = self.on_loop(self.sender.replace(Queue.DEADLETTERS, receipt, text, HIDDEN_FOR))\n",
+        "        renewed = receipt\n",
+    ),
+    "a wake that forgets the due time": Planted(
+        f"{_TIMERS}/wake.py",
+        "            again = [replace(each, due=due) for each in parts]\n",
+        "            again = [replace(each, due=None) for each in parts]\n",
+    ),
+    "a wake that deletes first": Planted(
+        f"{_TIMERS}/wake.py",
+        "        if parts := _merged(group):\n",
+        "        self.intake.delete_all(Queue.WAITING, group)\n        if parts := _merged(group):\n",
+    ),
+    "a wake that doubles copies": Planted(
+        f"{_TIMERS}/wake.py",
+        "        kept = without_copies([each.parts for each in taken])\n",
+        "        kept = [each.parts for each in taken]\n",
+    ),
+    "a time of publication that is cut and stored": Planted(
+        "shared/engine/keeping/clock_records.py",
+        "bounded_message(each, bounds, corrects=is_settled)",
+        "bounded_message(each, bounds, corrects=True)",
+    ),
+    "a wrong clock that is believed": Planted(
+        "shared/watched_clock.py",
+        "        return self._doubt is None\n",
+        "        return True\n",
+    ),
+    "a dead letter deleted before its blob": Planted(
+        f"{_TIMERS}/dead_letters.py",
+        "        with _destination():\n            blobs = self._store(target, reserved, path)\n",
+        "        for ready in reserved:\n"
+        "            self.receiver.delete(Queue.DEADLETTERS, left[ready.number].received)\n"
+        "        with _destination():\n            blobs = self._store(target, reserved, path)\n",
+    ),
+    "a failed part forgotten": Planted(
+        f"{_DELIVERING}/deliver.py",
+        "                if len(parts) == 1 or not await self._store_apart(part):\n",
+        "                if len(parts) == 1:\n",
+    ),
+    "a late answer that takes back too much": Planted(
+        "shared/engine/keeping/requeue.py",
+        "        left = tuple(parts)\n        if not left:\n",
+        "        left = tuple(parts)\n        if True:\n",
+    ),
+    "an answer before the commit": Planted(
+        "shared/engine/publishing/publish.py",
+        "            await self.commits.commit(publication)\n",
+        "            import asyncio\n"
+        "            asyncio.get_running_loop().create_task(self.commits.commit(publication))\n",
+    ),
+    "what was held forgotten": Planted(
+        f"{_DELIVERING}/settle.py",
+        "            (self._held, True, \"held\"),\n",
+        "",
+    ),
+    "a lost message of poison": Planted(
+        f"{_TIMERS}/poison.py",
+        "            for part in each.parts:\n",
+        "            for part in each.parts[:-1]:\n",
+    ),
+}
+
+
+def is_planted(bug: Planted, folder: Path) -> bool:
+    """Edit the copy in *folder*; tell whether there was one such place."""
+    file = folder / bug.file
+    text = file.read_text()
+    file.write_text(text.replace(bug.old, bug.new))
+    return text.count(bug.old) == 1
+
+
+def copy_app(folder: Path) -> None:
+    """Copy what a simulation needs into *folder*."""
+    for name in (*package_list(), *_simulation()):
+        target = folder / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes((ROOT / name).read_bytes())
+
+
+def _simulation() -> Sequence[Path]:
+    folders = (ROOT / "tests" / "simulation", ROOT / "pushgrid")
+    files = [each for folder in folders for each in folder.rglob("*.py")]
+    return [each.relative_to(ROOT) for each in (*files, ROOT / "tests" / "package_list.py")]
+
+
+def seen_in(bug: Planted, seeds: int = SEEDS) -> str:
+    """Return which seed finds a bug, and what; empty: none does."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        copy_app(folder)
+        if not is_planted(bug, folder):
+            raise ValueError(f"{bug.file} has not one place that reads: {bug.old}")
+        command = [sys.executable, "-m", "tests.simulation", "--seeds", str(seeds), "--until-red"]
+        environment = {**os.environ, "PYTHONPATH": name}
+        found = subprocess.run(
+            command, cwd=name, env=environment, capture_output=True, text=True, check=False
+        )
+        first = next((line for line in found.stdout.splitlines() if line.startswith("seed ")), "")
+        return first or ("" if found.returncode == 0 else found.stderr[-400:])
+
+
+def main(names: Sequence[str]) -> int:
+    """Print for each bug which seed sees it; return 1 if more than three are not seen."""
+    unseen = []
+    for name in names or PLANTED:
+        began = time.monotonic()
+        found = seen_in(PLANTED[name])
+        unseen += [] if found else [name]
+        print(f"{name}: {found or 'NOT SEEN'} ({time.monotonic() - began:.0f} s)", flush=True)
+    return 1 if unseen else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
