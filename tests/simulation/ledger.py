@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from pushgrid.testing.memory import START, MemoryStore
 from pushgrid.testing.memory.faults import StoreRequest
+from shared.delivery.attempt_record import KEPT_FOR
 from shared.delivery.delivery import Delivery
 from shared.delivery.messages.message import MessagePart
 from shared.delivery.messages.message_reader import decode
@@ -266,6 +267,7 @@ class Ledger:
                     entry.put_at = self._kernel.now
                 if job and not entry.is_promised:
                     entry.is_promised = True
+                    self._judge_replay(entry)
                     first = self._entry(part.subscription.lower(), number, "")
                     entry.copies = max(first.records - 1, 0)  # each record is replayed
                 if part.dead_letter:
@@ -326,7 +328,9 @@ class Ledger:
         if entry.ends > entry.copies:
             self.find("repeated", "pushed after its end", name, number)
         standing = [*self._standing(name, now - self._slack(push.process))]
-        if event and all(each and each.is_paused for each in self._standing(name, event.at - 27)):
+        if all(each and each.is_paused for each in standing):
+            self.find("while paused", "pushed in a pause that its process knows", name, number)
+        if all(each and each.is_paused for each in self._standing(name, event.at - 27)):
             self.find("while paused", "published and pushed in a pause", name, number)
         if all(each is None for each in self._standing(name, now - LINE - self._slack(push.process))):
             self.find("deleted", "pushed after its subscription was deleted", name, number)
@@ -347,6 +351,23 @@ class Ledger:
         age = self._kernel.now - entry.put_at
         if is_dated and age > longest + LINE + self._slack(push.process) + 60:
             self.find("too old", f"{age:.0f} s of {longest:.0f}", entry.subscription, entry.number)
+
+    def _judge_replay(self, entry: Entry) -> None:
+        """Judge whether a replay has a record that no other one has sent."""
+        known = self._of_event[entry.subscription, entry.number]
+        records = sum(each.records for each in known)
+        if sum(bool(each.job) for each in known) > records:
+            self.find("repeated", "replayed by two jobs", entry.subscription, entry.number)
+
+    def _judge_retention(self, request: StoreRequest, _: Any) -> None:
+        until: Any = request.arguments[0]
+        now = START + timedelta(seconds=self._kernel.now + CLOCKS)
+        if isinstance(until, datetime):
+            is_early = until > now
+        else:
+            is_early = until > now.date() - KEPT_FOR
+        if is_early:
+            self.find("deleted early", f"{request.port} until {until}")
 
     def _judge_wait(self, entry: Entry, event: Published) -> None:
         assert entry.failed
@@ -531,6 +552,8 @@ _EFFECTS: dict[tuple[str, str], Callable[[Ledger, StoreRequest, Any], None]] = {
     ("queues", "put"): Ledger._put,
     ("queues", "receive"): Ledger._received,
     ("dead_letters", "write"): Ledger._buried,
+    ("payloads", "delete_expired"): Ledger._judge_retention,
+    ("attempts", "delete_before"): Ledger._judge_retention,
     ("dead_letters", "write_poison"): Ledger._poisoned,
 }
 

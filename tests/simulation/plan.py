@@ -14,6 +14,8 @@ SCHEMAS = ("EventGridSchema", "CloudEventSchemaV1_0", "CustomEventSchema")
 STORMS = ("slow", "fails before", "fails after", "takes effect late", "stored twice", "outage")
 PORTS = ("documents", "queues", "payloads", "dead_letters", "attempts", "counts")
 OTHER_ACCOUNT = "elsewhere"
+# What a storm hits: everything, or one part of storage.
+_HIT = ((), (), ("queues",), ("queues",), *((each,) for each in (*PORTS, OTHER_ACCOUNT)))
 BEHAVIOURS = (
     *("ok", "ok", "ok", "slow", "hangs", "fails", "flaps", "throttles", "late"),
     *("401", "413", "404", "400", "refused", "lost answers"),
@@ -75,7 +77,7 @@ class _Drawing:
             self._change()
         for _ in range(chance.randint(8, 30) if not self._is_long else chance.randint(4, 12)):
             self._publish()
-        for _ in range(chance.randint(2, 8)):
+        for _ in range(chance.randint(3, 12)):
             self._fault()
         steps = sorted(self._steps, key=lambda each: each.at)
         return Plan(
@@ -170,6 +172,8 @@ class _Drawing:
             self._subscription(f"sub{len(self._subscriptions)}", at)
         else:
             self._add(at, kind, topic=topic, name=name)
+            if kind == "replay" and chance.random() < 0.5:
+                self._add(at + chance.uniform(2, 10) * MINUTE, kind, topic=topic, name=name)
 
     def _publish(self) -> None:
         chance = self._chance
@@ -180,9 +184,17 @@ class _Drawing:
             self._add(at, "publish", topic=topic, count=count, size=size)
             at += chance.choice((0.0, 0.001, 0.3, 5.0))
 
+    def _near_traffic(self) -> float:
+        """Return a time at which something is under way, more often than not."""
+        chance = self._chance
+        if chance.random() < 0.3:
+            return self._time()
+        published = [each.at for each in self._steps if each.what == "publish"]
+        return min(chance.choice(published) + chance.uniform(-5, 120), self._heals_at * 0.95)
+
     def _fault(self) -> None:
         chance = self._chance
-        at, process = self._time(), chance.randrange(self._processes)
+        at, process = self._near_traffic(), chance.randrange(self._processes)
         draw: Callable[[], float] = chance.random
         kind = chance.choice(("storm", "storm", "storm", "kill", "kill", "freeze", "jump"))
         if kind == "kill":
@@ -199,7 +211,7 @@ class _Drawing:
             self._add(at, "jump", process=process, by=by)
         else:
             storm = chance.choice(STORMS)
-            ports = chance.choice(((), (), *((each,) for each in (*PORTS, OTHER_ACCOUNT))))
+            ports = ("queues",) if storm == "stored twice" else chance.choice(_HIT)
             lasts = chance.uniform(0.2, 6) * MINUTE * (30 if self._is_long else 1)
             share = 1.0 if storm == "outage" else chance.choice((0.05, 0.3, 0.9))
             until = min(at + lasts, self._heals_at)

@@ -98,6 +98,7 @@ class Processes:
         self._leases = dict.fromkeys(PERIODS, (0, -LEASE))
         self._ran_at = dict.fromkeys(PERIODS, 0.0)
         self.unheard: list[str] = []
+        self.always_fires = False  # a timer, whether it has work or not
 
     def begin(self) -> None:
         for slot in range(self._plan.processes):
@@ -255,7 +256,8 @@ class Processes:
         """Tell whether a timer's run has work; each hour it runs all the same."""
         found = self.storage.store.queues.earliest(*_FEEDS[timer])
         is_due = found is not None and found[1].visible_at <= self.storage.clock.now()
-        return is_due or self._kernel.now - self._ran_at[timer] >= 3600
+        is_old = self._kernel.now - self._ran_at[timer] >= 3600
+        return is_due or is_old or self.always_fires
 
 
 def _settings(chosen: Mapping[str, Any]) -> Settings:

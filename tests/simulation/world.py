@@ -11,15 +11,18 @@ from typing import Any, NamedTuple
 
 from pushgrid.testing.memory.faults import StoreRequest
 from shared.engine.ports import Queue
+from shared.engine.timers.waiting_events import read_offsets, unfinished_events
 from tests.simulation.callers import Callers
 from tests.simulation.endpoints import Endpoints
 from tests.simulation.kernel import Kernel
 from tests.simulation.ledger import Finding, Ledger
-from tests.simulation.plan import Plan
+from tests.simulation.plan import DAY, Plan
 from tests.simulation.processes import Processes
 from tests.simulation.storage import Storage, Storm, Weather
 
-QUIET = 600.0  # seconds after the last message, in which a late answer may come
+LATE = 7200.0  # seconds after its time for which a message may be left
+QUIET = 2400.0  # seconds after the last message, in which what is counted becomes right
+RETENTION = 16 * DAY  # seconds after which nothing is kept
 
 
 class Result(NamedTuple):
@@ -76,14 +79,12 @@ class World:
                 kernel.at(step.at, partial(getattr(player, step.what), **step.args))
         kernel.at(plan.heals_at, self._heal)
         kernel.run(max([plan.heals_at, *(each.at for each in plan.steps)]) + 60)
-        while not self._is_quiet() and kernel.now < plan.ends_at:
+        while not self._is_quiet() and not self._is_late() and kernel.now < plan.ends_at:
             kernel.run(kernel.now + 300)
+        kernel.run(kernel.now + (RETENTION if plan.is_long else 0))
+        self.processes.always_fires = True
         kernel.run(kernel.now + QUIET)
-        for queue in Queue:
-            if stored := self.storage.store.queues.stored[queue]:
-                self.ledger.find("left", f"{len(stored)} messages on {queue}")
-        for each in self.processes.close():
-            self.ledger.find("unheard", each)
+        self._find_left()
         self.ledger.close()
         return Result(
             plan=plan,
@@ -99,6 +100,24 @@ class World:
         self.ledger.note("all is well from now on")
         self.processes.heal()
         self._callers.resume_all()
+
+    def _is_late(self) -> bool:
+        found = self.storage.store.queues.earliest(*Queue)
+        latest = self.storage.clock.now() - timedelta(seconds=LATE)
+        return found is not None and found[1].visible_at < latest
+
+    def _find_left(self) -> None:
+        store = self.storage.store
+        for queue in Queue:
+            if stored := store.queues.stored[queue]:
+                self.ledger.find("left", f"{len(stored)} messages on {queue}")
+        for each in self.processes.close():
+            self.ledger.find("unheard", each)
+        unfinished = unfinished_events(store.counts.totals(), read_offsets(store.documents))
+        for key, each in unfinished.items():
+            self.ledger.find("left", f"counted as unfinished: {each}", key.subscription)
+        if self._plan.is_long and store.payloads.blobs:
+            self.ledger.find("left", f"payloads {sorted(store.payloads.blobs)}")
 
     def _is_quiet(self) -> bool:
         stored = self.storage.store.queues.stored
