@@ -50,8 +50,8 @@ def _play_many(seeds: Sequence[int], *, until_red: bool) -> int:
     print(f"{len(seeds)} seeds, {len(red)} red, {seconds / 3600:.0f} simulated hours")
     print(f"{promised} promised deliveries, {promised / took * 60:.0f} a minute")
     print(", ".join(f"{kind} {times}" for kind, times in sorted(seen.items())))
-    for result in red[:1]:
-        _report(result)
+    for result in red:
+        print(f"See more: python -m tests.simulation --seed {result.plan.seed}")
     return 1 if red else 0
 
 

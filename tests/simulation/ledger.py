@@ -278,8 +278,9 @@ class Ledger:
         (queue, *_), process = request.arguments, self._processes[request.process]
         for message in result:
             identity = message.receipt.message_id
-            holder = self._holders.get(identity)
-            self._holders[identity] = (process, self._kernel.now)
+            holder = self._holders.pop(identity, None)
+            if process.is_alive:  # else nobody gets it
+                self._holders[identity] = (process, self._kernel.now)
             parts = self._parts(message.text) if message.count > 1 or self.story is not None else ()
             for part, numbers in parts:
                 self.note(

@@ -21,6 +21,8 @@ BEHAVIOURS = (
     *("401", "413", "404", "400", "refused", "lost answers"),
 )
 
+_FOR_EVER = ("fails", "401", "413", "404", "400", "refused")  # an endpoint may never be well again
+
 
 class Step(NamedTuple):
     """Something that happens at a time; *what* names the method of the world that does it."""
@@ -148,8 +150,8 @@ class _Drawing:
         behaviour = chance.choice(BEHAVIOURS)
         since = chance.choice((0.0, self._time()))
         until = min(since + chance.uniform(1, 30) * MINUTE * (20 if self._is_long else 1), self._heals_at)
-        if chance.random() < 0.15:
-            until = float("inf")  # it is never well again
+        if behaviour in _FOR_EVER and chance.random() < 0.3:
+            until = float("inf")
         self._add(since, "behave", name=name, behaviour=behaviour, until=until)
 
     def _change(self) -> None:
