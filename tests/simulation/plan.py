@@ -214,7 +214,7 @@ class _Drawing:
         else:
             storm = chance.choice(STORMS)
             ports = ("queues",) if storm == "stored twice" else chance.choice(_HIT)
-            lasts = chance.uniform(0.2, 6) * MINUTE * (30 if self._is_long else 1)
+            lasts = chance.uniform(0.2, 6) * MINUTE * (5 if self._is_long else 1)
             share = 1.0 if storm == "outage" else chance.choice((0.05, 0.3, 0.9))
             until = min(at + lasts, self._heals_at)
             self._add(at, "storm", kind=storm, until=until, share=share, ports=ports)
