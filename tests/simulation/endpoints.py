@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from random import Random
 from typing import NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 from pushgrid.testing.subscriber import consent
+from shared.delivery.requests.added_headers import REPLAY_HEADER
 from shared.http import (
     Answered,
     Exchange,
@@ -22,9 +23,9 @@ from shared.http import (
 )
 from tests.simulation.kernel import Kernel, Process
 
+OK = 200
 FOREVER = 1e9  # seconds
 _NUMBER = re.compile(rb'"n": ?(\d+)')
-_STATUSES = {"401": 401, "413": 413, "404": 404, "400": 400}
 
 
 class Push(NamedTuple):
@@ -32,7 +33,6 @@ class Push(NamedTuple):
 
     process: Process
     subscription: str
-    generation: int
     job: str  # of a replay, or empty
     numbers: tuple[int, ...]  # of its events
 
@@ -50,64 +50,57 @@ class Hears(Protocol):
         """Hear that its process knows that it has failed; 0: without an answer."""
 
 
-class _Behaviour(NamedTuple):
-    since: float
-    until: float
-    name: str
+class Answer(NamedTuple):
+    """What an endpoint does with a request."""
 
-
-class _Answer(NamedTuple):
     takes: float  # seconds
-    status: int  # 0: none
+    status: int  # 0: it does not answer
     headers: Mapping[str, str] = {}
     is_lost: bool = False  # it is accepted, but the connection ends before the answer
 
 
+_DRAW: Mapping[str, Callable[[Random], Answer]] = {
+    "slow": lambda chance: Answer(chance.uniform(1, 26), OK),
+    "late": lambda chance: Answer(chance.uniform(20, 190), OK),
+    "hangs": lambda _: Answer(FOREVER, 0),
+    "fails": lambda chance: Answer(chance.random(), chance.choice((500, 503, 502, 408, 0))),
+    "throttles": lambda chance: Answer(
+        chance.random(),
+        chance.choice((429, 503)),
+        {"retry-after": chance.choice(("1", "30", "300"))},
+    ),
+    "refused": lambda chance: Answer(chance.uniform(0, 2), 0),
+    "lost answers": lambda chance: Answer(chance.random(), OK, is_lost=chance.random() < 0.5),
+}
+
+
 class Endpoints:
-    """The endpoints of all subscriptions."""
+    """The endpoints of all subscriptions, which behave as a plan says."""
 
     def __init__(self, kernel: Kernel, chance: Random, seen: Counter[str]) -> None:
         self._kernel, self._chance, self._seen = kernel, chance, seen
-        self._behaviours: defaultdict[str, list[_Behaviour]] = defaultdict(list)
+        self._behaviours: defaultdict[str, list[tuple[float, str]]] = defaultdict(list)
 
     def behave(self, name: str, behaviour: str, until: float) -> None:
-        self._behaviours[name].append(_Behaviour(self._kernel.now, until, behaviour))
+        self._behaviours[name].append((until, behaviour))
 
-    def answer(self, name: str) -> _Answer:
+    def answer(self, name: str) -> Answer:
         """Draw what an endpoint does with a request that arrives now."""
-        now, draw = self._kernel.now, self._chance.random
-        known = (each for each in reversed(self._behaviours[name]) if now < each.until)
-        found = next(known, None)
-        behaviour = found.name if found else "ok"
+        now, known = self._kernel.now, reversed(self._behaviours[name])
+        behaviour = next((each for until, each in known if now < until), "ok")
         if behaviour == "flaps":
             behaviour = "fails" if now // 60 % 2 else "ok"
         self._seen[f"endpoint {behaviour}"] += 1
-        if behaviour == "slow":
-            return _Answer(1 + draw() * 25, 200)
-        if behaviour == "late":
-            return _Answer(20 + draw() * 170, 200)
-        if behaviour == "hangs":
-            return _Answer(FOREVER, 0)
-        if behaviour == "fails":
-            return _Answer(draw(), self._chance.choice((500, 503, 502, 408, 0)))
-        if behaviour == "throttles":
-            wait = self._chance.choice(("1", "30", "300"))
-            return _Answer(draw(), self._chance.choice((429, 503)), {"retry-after": wait})
-        if behaviour == "refused":
-            return _Answer(draw() * 2, 0)
-        if behaviour == "lost answers":
-            return _Answer(draw(), 200, is_lost=draw() < 0.5)
-        return _Answer(0.01 + draw() * 0.2, _STATUSES.get(behaviour, 200))
+        if draw := _DRAW.get(behaviour):
+            return draw(self._chance)
+        return Answer(self._chance.uniform(0.01, 0.2), OK if behaviour == "ok" else int(behaviour))
 
 
 class SimulatedPusher:
     """Implements ``Pusher`` for one process."""
 
-    def __init__(
-        self, process: Process, endpoints: Endpoints, ledger: Hears, replay_header: str
-    ) -> None:
+    def __init__(self, process: Process, endpoints: Endpoints, ledger: Hears) -> None:
         self._process, self._endpoints, self._ledger = process, endpoints, ledger
-        self._replay_header = replay_header
 
     async def send(
         self, request: OutboundRequest, timeout: timedelta, late: LateAnswerHandler | None = None
@@ -116,16 +109,14 @@ class SimulatedPusher:
         if not numbers:  # a handshake, or a notice
             await asyncio.sleep(0.01)
             return consent(request)
-        url = urlsplit(request.url)
-        name = url.netloc.partition(".")[0]
-        generation = int(url.path.strip("/").partition("-")[0])
-        job = request.headers.get(self._replay_header, "")
-        push = Push(self._process, name, generation, job, numbers)
+        name = urlsplit(request.url).netloc.partition(".")[0]
+        job = request.headers.get(REPLAY_HEADER, "")
+        push = Push(self._process, name, job, numbers)
         self._ledger.pushed(push)
         return await self._exchange(push, self._endpoints.answer(name), timeout, late)
 
     async def _exchange(
-        self, push: Push, answer: _Answer, timeout: timedelta, late: LateAnswerHandler | None
+        self, push: Push, answer: Answer, timeout: timedelta, late: LateAnswerHandler | None
     ) -> Exchange:
         seconds = timeout.total_seconds()
         await asyncio.sleep(min(answer.takes, seconds))
@@ -134,7 +125,7 @@ class SimulatedPusher:
             self._answer_late(push, answer, seconds, late)
             return NotAnswered(Failure.TIMED_OUT, "no answer in time", seconds)
         answered = Answered(answer.status, answer.headers, b"", answer.takes)
-        if answer.status == 200:
+        if answer.status == OK:
             self._ledger.accepted(push, is_known=not answer.is_lost)
             if not answer.is_lost:
                 return answered
@@ -145,13 +136,13 @@ class SimulatedPusher:
         return answered
 
     def _answer_late(
-        self, push: Push, answer: _Answer, waited: float, late: LateAnswerHandler | None
+        self, push: Push, answer: Answer, waited: float, late: LateAnswerHandler | None
     ) -> None:
-        if answer.status != 200 or answer.takes >= FOREVER:
+        if answer.status != OK or answer.takes >= FOREVER:
             return
         loop, left = asyncio.get_running_loop(), answer.takes - waited
         kernel = self._process.kernel
         kernel.at(kernel.now + left, lambda: self._ledger.accepted(push, is_known=False))
         if late and answer.takes <= late.within.total_seconds():
-            answered = Answered(200, {}, b"", answer.takes)
+            answered = Answered(OK, {}, b"", answer.takes)
             loop.call_later(left, late.report, answered)

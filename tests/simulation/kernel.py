@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import heapq
 import itertools
 from collections import deque
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
+from contextvars import Context, copy_context
 from random import Random
 from typing import Any, TypeVar
 
 from greenlet import getcurrent, greenlet
 
 T = TypeVar("T")
+_EventLoop: Any = asyncio.AbstractEventLoop  # of which a simulated one needs little
 
 YIELDS = 0.05  # of the times that a thread takes a lock: another one runs first
 
@@ -29,10 +30,8 @@ class Kernel:
     """
 
     def __init__(self, chance: Random, *, shuffles: bool) -> None:
-        self.chance = chance
-        self.shuffles = shuffles
+        self.chance, self.shuffles = chance, shuffles
         self.now = 0.0  # seconds
-        self.turns = 0
         self.current: Strand | None = None
         self.hub = getcurrent()
         self._runnable: list[Strand] = []
@@ -50,24 +49,26 @@ class Kernel:
         while True:
             while self._runnable:
                 place = int(self.chance.random() * len(self._runnable))
-                strand = self._runnable[place]
-                self._runnable[place] = self._runnable[-1]
+                strand, self._runnable[place] = self._runnable[place], self._runnable[-1]
                 self._runnable.pop()
-                self._step(strand)
+                if strand.process.is_alive:
+                    strand.is_ready = False
+                    self.current = strand
+                    strand.greenlet.switch()
+                    self.current = None
             if not self._timers or self._timers[0][0] > until:
-                break
+                self.now = max(self.now, until)
+                return
             when, _, _, timer = heapq.heappop(self._timers)
             self.now = max(self.now, when)
             timer.run()
-        self.now = max(self.now, until)
 
     def ready(self, strand: Strand) -> None:
         """Let a strand run, once, unless its process is dead; if that is frozen, after it."""
         process = strand.process
-        if strand.is_ready or not process.is_alive:
-            return
-        strand.is_ready = True
-        (process.frozen if process.is_frozen else self._runnable).append(strand)
+        if process.is_alive and not strand.is_ready:
+            strand.is_ready = True
+            (process.frozen if process.is_frozen else self._runnable).append(strand)
 
     def switch(self) -> None:
         """Let others run until the current strand is `ready` again, for whatever reason."""
@@ -80,7 +81,8 @@ class Kernel:
 
     def sleep(self, seconds: float) -> None:
         """Keep the current strand waiting."""
-        self.wait(lambda: False, self.now + seconds)
+        if seconds:
+            self.wait(lambda: False, self.now + seconds)
 
     def wait(self, is_over: Callable[[], bool], until: float | None = None) -> None:
         """Keep the current strand waiting until it is over, or until that time."""
@@ -93,46 +95,20 @@ class Kernel:
         if timer:
             timer.cancel()
 
-    def give_way(self) -> None:
-        """Let others run first, now and then."""
-        if self.current and self.chance.random() < YIELDS:
-            self.ready(self.current)
-            self.switch()
-
-    def wait_for(self, future: Future[T], seconds: float | None = None) -> T:
-        """Wait for a result. Raises TimeoutError as `Future.result`."""
-        if not future.done() and (strand := self.current):
-            future.add_done_callback(lambda _: self.ready(strand))
-            self.wait(future.done, None if seconds is None else self.now + seconds)
-        return future.result(0)
-
-    def _step(self, strand: Strand) -> None:
-        if not strand.process.is_alive:
-            return
-        strand.is_ready = False
-        self.turns += 1
-        self.current = strand
-        strand.greenlet.switch()
-        self.current = None
-
 
 class Timer:
-    """A call at a time; also what `asyncio` calls a handle."""
+    """A call at a time; also what asyncio calls a handle."""
 
     __slots__ = ("_at", "_call")
 
     def __init__(self, at: float, call: Callable[[], object] | None) -> None:
-        self._at = at
-        self._call = call
+        self._at, self._call = at, call
 
     def when(self) -> float:
         return self._at
 
     def cancel(self) -> None:
         self._call = None
-
-    def cancelled(self) -> bool:
-        return self._call is None
 
     def run(self) -> None:
         call, self._call = self._call, None
@@ -158,15 +134,13 @@ class Process:
     What is buried keeps where it stands until the kernel is gone: no `finally` runs.
     """
 
-    def __init__(self, kernel: Kernel, name: str) -> None:
-        self.kernel = kernel
-        self.name = name
-        self.is_alive = True
-        self.is_frozen = False
+    def __init__(self, kernel: Kernel, name: str, context: Context) -> None:
+        self.kernel, self.name = kernel, name
+        self.context = context  # of what begins by itself
+        self.is_alive, self.is_frozen = True, False
         self.frozen: list[Strand] = []  # that could run
         self.unheard: list[str] = []  # exceptions that no task awaits
         self.strands: set[Strand] = set()
-        self.context = contextvars.Context()  # of what begins by itself
         self.loop = Loop(self)
 
     def begin(self, work: Callable[[], object], /) -> None:
@@ -175,7 +149,7 @@ class Process:
         def run() -> None:
             try:
                 self.context.copy().run(work)
-            except Exception as error:  # noqa: BLE001 - a thread of its own
+            except Exception as error:  # noqa: BLE001 - nobody else hears of it
                 self.unheard.append(f"a thread ended: {error!r}")
             self.strands.discard(strand)
 
@@ -183,19 +157,13 @@ class Process:
         self.strands.add(strand)
         self.kernel.ready(strand)
 
-    def keep_context(self) -> None:
-        """Give what begins by itself the caller's context."""
-        self.context = contextvars.copy_context()
-
     def kill(self) -> None:
         self.is_alive = False
         if self.kernel.current and self.kernel.current.process is self:
             self.kernel.switch()  # for ever
 
-    def freeze(self) -> None:
-        self.is_frozen = True
-
     def thaw(self) -> None:
+        """Go on after `is_frozen` was set."""
         self.is_frozen = False
         waiting, self.frozen = self.frozen, []
         for strand in waiting:
@@ -203,93 +171,57 @@ class Process:
             self.kernel.ready(strand)
 
 
-class Loop(asyncio.AbstractEventLoop):
+class Loop(_EventLoop):  # type: ignore[misc]
     """The event loop of a process."""
 
     def __init__(self, process: Process) -> None:
-        self._process = process
-        self._kernel = process.kernel
+        self._process, self._kernel = process, process.kernel
         self._ready: deque[Timer] = deque()
         self._strand = Strand(process, self._serve)
         process.strands.add(self._strand)
 
     def _serve(self) -> None:
+        kernel, ready = self._kernel, self._ready
         while True:
-            ready = self._ready
-            if self._kernel.shuffles and len(ready) > 1:
-                ready.rotate(-int(self._kernel.chance.random() * len(ready)))
+            if kernel.shuffles and len(ready) > 1:
+                ready.rotate(-int(kernel.chance.random() * len(ready)))
             if ready:
                 asyncio._set_running_loop(self)
                 ready.popleft().run()
                 asyncio._set_running_loop(None)
             if ready:
-                self._kernel.ready(self._strand)
-            self._kernel.switch()
+                kernel.ready(self._strand)
+            kernel.switch()
 
     def time(self) -> float:
         return self._kernel.now
 
-    def call_soon(
-        self,
-        callback: Callable[..., object],
-        *args: Any,
-        context: contextvars.Context | None = None,
-    ) -> Any:
-        handle = Timer(self._kernel.now, self._bound(callback, args, context))
-        self._queue(handle)
+    def call_soon(self, callback: Any, *args: Any, context: Context | None = None) -> Timer:
+        if context is None:
+            is_within = self._kernel.current is not None
+            context = copy_context() if is_within else self._process.context.copy()
+        handle = Timer(self._kernel.now, lambda: context.run(callback, *args))
+        self._ready.append(handle)
+        if self._kernel.current is not self._strand:
+            self._kernel.ready(self._strand)
         return handle
 
     call_soon_threadsafe = call_soon
 
-    def call_later(
-        self,
-        delay: float,
-        callback: Callable[..., object],
-        *args: Any,
-        context: contextvars.Context | None = None,
-    ) -> Any:
-        return self.call_at(self._kernel.now + delay, callback, *args, context=context)
-
     def call_at(
-        self,
-        when: float,
-        callback: Callable[..., object],
-        *args: Any,
-        context: contextvars.Context | None = None,
-    ) -> Any:
-        handle = Timer(when, self._bound(callback, args, context))
-        self._kernel.at(when, lambda: None if handle.cancelled() else self._queue(handle))
-        return handle
+        self, when: float, callback: Any, *args: Any, context: Context | None = None
+    ) -> Timer:
+        context = context or copy_context()
+        return self._kernel.at(when, lambda: self.call_soon(callback, *args, context=context))
 
-    def _queue(self, handle: Timer) -> None:
-        self._ready.append(handle)
-        if self._kernel.current is not self._strand:
-            self._kernel.ready(self._strand)
-
-    def _bound(
-        self,
-        callback: Callable[..., object],
-        args: tuple[Any, ...],
-        context: contextvars.Context | None,
-    ) -> Callable[[], object]:
-        if context is None:
-            is_within = self._kernel.current is not None
-            context = contextvars.copy_context() if is_within else self._process.context.copy()
-        run = context.run
-        return lambda: run(callback, *args)
+    def call_later(self, delay: float, callback: Any, *args: Any, **named: Any) -> Timer:
+        return self.call_at(self._kernel.now + delay, callback, *args, **named)
 
     def create_future(self) -> asyncio.Future[Any]:
         return asyncio.Future(loop=self)
 
-    def create_task(
-        self,
-        coro: Any,
-        *,
-        name: str | None = None,
-        context: contextvars.Context | None = None,
-        **_: Any,
-    ) -> asyncio.Task[Any]:
-        return asyncio.Task(coro, loop=self, name=name, context=context)
+    def create_task(self, work: Coroutine[Any, Any, T], **named: Any) -> asyncio.Task[T]:
+        return asyncio.Task(work, loop=self, **named)
 
     def is_running(self) -> bool:
         return self._process.is_alive
@@ -314,24 +246,26 @@ class Lock:
         self._waiting: list[tuple[Strand, list[bool]]] = []
 
     def acquire(self, blocking: bool = True) -> bool:  # noqa: FBT001, FBT002 - as `threading`
-        self._kernel.give_way()
+        kernel, strand = self._kernel, self._kernel.current
+        if strand and kernel.chance.random() < YIELDS:
+            kernel.ready(strand)
+            kernel.switch()
         if self._is_taken and not blocking:
             return False
-        if self._is_taken and (strand := self._kernel.current):
+        if self._is_taken and strand:
             handed_over: list[bool] = []
             self._waiting.append((strand, handed_over))
-            self._kernel.wait(lambda: bool(handed_over))
+            kernel.wait(lambda: bool(handed_over))
         self._is_taken = True
         return True
 
     def release(self) -> None:
+        self._is_taken = bool(self._waiting)
         if self._waiting:
             place = int(self._kernel.chance.random() * len(self._waiting))
             strand, handed_over = self._waiting.pop(place)
             handed_over.append(True)
             self._kernel.ready(strand)
-        else:
-            self._is_taken = False
 
     def __enter__(self) -> bool:
         return self.acquire()
@@ -344,12 +278,9 @@ class Threads:
     """Implements the port ``Threads`` by the strands of a process."""
 
     def __init__(self, process: Process) -> None:
-        self._process = process
-        self._kernel = process.kernel
-        self.begin = process.begin
-        self.monotonic = process.loop.time
+        self._process, self._kernel = process, process.kernel
+        self.begin, self.monotonic = process.begin, process.loop.time
         self.sleep = process.kernel.sleep
-        self.result = process.kernel.wait_for
 
     def pool(self, name: str, most: int, *, withdraws: bool = False) -> Pool:
         del name
@@ -360,7 +291,14 @@ class Threads:
         if asyncio._get_running_loop() is loop:
             coroutine.close()
             raise RuntimeError("the event loop would wait for itself")
-        return self._kernel.wait_for(asyncio.run_coroutine_threadsafe(coroutine, loop))
+        return self.result(asyncio.run_coroutine_threadsafe(coroutine, loop))
+
+    def result(self, of: Future[T], seconds: float | None = None) -> T:
+        kernel = self._kernel
+        if not of.done() and (strand := kernel.current):
+            of.add_done_callback(lambda _: kernel.ready(strand))
+            kernel.wait(of.done, None if seconds is None else kernel.now + seconds)
+        return of.result(0)
 
     def lock(self) -> Lock:
         return Lock(self._kernel)
@@ -370,15 +308,13 @@ class Pool:
     """Implements the port ``OffLoop`` by *most* strands."""
 
     def __init__(self, process: Process, most: int, *, withdraws: bool = False) -> None:
-        self._process = process
-        self._most = most
-        self._withdraws = withdraws
+        self._process, self._most, self._withdraws = process, most, withdraws
         self._running = 0
         self._waiting: deque[tuple[asyncio.Future[Any], Callable[[], Any]]] = deque()
 
     async def __call__(self, call: Callable[[], T], /) -> T:
         made: asyncio.Future[T] = self._process.loop.create_future()
-        context = contextvars.copy_context()
+        context = copy_context()
         self._waiting.append((made, lambda: context.run(call)))
         if self._running < self._most:
             self._running += 1
@@ -386,22 +322,18 @@ class Pool:
         return await (made if self._withdraws else asyncio.shield(made))
 
     def _work(self) -> None:
-        soon = self._process.loop.call_soon
         while self._waiting:
             made, call = self._waiting.popleft()
             if made.cancelled():
                 continue
             try:
-                soon(_settle, made, call(), None)
+                settle, outcome = made.set_result, call()
             except Exception as error:  # noqa: BLE001 - raised where it is awaited
-                soon(_settle, made, None, error)
+                settle, outcome = made.set_exception, error
+            self._process.loop.call_soon(_unless_done, made, settle, outcome)
         self._running -= 1
 
 
-def _settle(made: asyncio.Future[Any], result: object, error: Exception | None) -> None:
-    if made.done():
-        return
-    if error:
-        made.set_exception(error)
-    else:
-        made.set_result(result)
+def _unless_done(made: asyncio.Future[Any], settle: Callable[[Any], object], outcome: Any) -> None:
+    if not made.done():
+        settle(outcome)

@@ -22,7 +22,6 @@ from shared.delivery.policy import EndReason
 from shared.delivery.profiles import PROFILES
 from shared.delivery.requests.added_headers import replay_job
 from shared.engine.ports import Queue, Received, Table
-from shared.http import Failure
 from shared.subscriptions.destination import EndpointType
 from tests.simulation.endpoints import Push
 from tests.simulation.host import POISON
@@ -202,12 +201,10 @@ class Ledger:
             entry.failed = (self._kernel.now, status, self._is_right(push.process))
             entry.statuses.add(status)
 
-    def dropped(
-        self, process: Process, name: str, reason: str, ids: Sequence[str], count: int
-    ) -> None:
+    def dropped(self, process: str, name: str, reason: str, ids: Sequence[str], count: int) -> None:
         """Enter what the log says of dropped events."""
         numbers = [int(each.removeprefix("e")) for each in ids]
-        self.note(f"{process.name} drops {count} of {name}: {reason}", numbers)
+        self.note(f"{process} drops {count} of {name}: {reason}", numbers)
         if reason == EndReason.PAYLOAD_MISSING:
             self.find("payload missing", f"{count} events", name)
         self._unnamed[name] += count - len(ids)
@@ -333,7 +330,9 @@ class Ledger:
             self.find("while paused", "pushed in a pause that its process knows", name, number)
         if all(each and each.is_paused for each in self._standing(name, event.at - 27)):
             self.find("while paused", "published and pushed in a pause", name, number)
-        if all(each is None for each in self._standing(name, now - LINE - self._slack(push.process))):
+        if all(
+            each is None for each in self._standing(name, now - LINE - self._slack(push.process))
+        ):
             self.find("deleted", "pushed after its subscription was deleted", name, number)
         limits = [each for each in standing if each]
         self._judge_life(push, entry, event, limits)
@@ -346,7 +345,9 @@ class Ledger:
     ) -> None:
         most = max((each.attempts or 10**6 for each in limits), default=10**6)
         if entry.pushes >= most * (1 + entry.copies):
-            self.find("too often", f"push {entry.pushes + 1} of {most}", entry.subscription, entry.number)
+            self.find(
+                "too often", f"push {entry.pushes + 1} of {most}", entry.subscription, entry.number
+            )
         longest = max((each.time_to_live for each in limits), default=1e9)
         is_dated = event.is_dated and self._is_right(push.process) and not entry.job
         age = self._kernel.now - entry.put_at
@@ -380,11 +381,18 @@ class Ledger:
         step = steps[entry.pushes - 1] if entry.pushes <= len(steps) else tail
         if step is None:
             if not self._unnoticed:
-                self.find("too often", "the schedule has no further step", entry.subscription, entry.number)
+                self.find(
+                    "too often",
+                    "the schedule has no further step",
+                    entry.subscription,
+                    entry.number,
+                )
             return
         due = failed_at + step.total_seconds()
         if profile.schedule.by_age:
-            due = min(due, event.at + sum(each.total_seconds() for each in steps[: entry.pushes][-1:]))
+            due = min(
+                due, event.at + sum(each.total_seconds() for each in steps[: entry.pushes][-1:])
+            )
         rules = profile.endpoints[EndpointType.WEBHOOK]
         if status:
             least = rules.minimum_delay.get(status, rules.other_minimum_delay)

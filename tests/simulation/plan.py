@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from random import Random
 from typing import Any, NamedTuple
 
 from shared.delivery.profiles import PROFILES
 
-MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
+MINUTE, DAY = 60.0, 86400.0
 KINDS = ("a", "b", "c")  # of events: what filters choose by
-SCHEMAS = ("EventGridSchema", "CloudEventSchemaV1_0", "CustomEventSchema")
+CLOUD, CUSTOM = "CloudEventSchemaV1_0", "CustomEventSchema"
 STORMS = ("slow", "fails before", "fails after", "takes effect late", "stored twice", "outage")
 PORTS = ("documents", "queues", "payloads", "dead_letters", "attempts", "counts")
 OTHER_ACCOUNT = "elsewhere"
 # What a storm hits: everything, or one part of storage.
 _HIT = ((), (), ("queues",), ("queues",), *((each,) for each in (*PORTS, OTHER_ACCOUNT)))
-BEHAVIOURS = (
-    *("ok", "ok", "ok", "slow", "hangs", "fails", "flaps", "throttles", "late"),
-    *("401", "413", "404", "400", "refused", "lost answers"),
-)
-
 _FOR_EVER = ("fails", "401", "413", "404", "400", "refused")  # an endpoint may never be well again
+BEHAVIOURS = (
+    *("ok", "ok", "ok", "slow", "hangs", "flaps", "throttles", "late", "lost answers"),
+    *_FOR_EVER,
+)
 
 
 class Step(NamedTuple):
-    """Something that happens at a time; *what* names the method of the world that does it."""
+    """Something that happens at a time; *what* names the method that does it, or is a storm."""
 
     at: float  # seconds
     what: str
@@ -45,82 +43,66 @@ class Plan(NamedTuple):
     heals_at: float
     ends_at: float
 
-    def without(self, left_out: set[int]) -> Plan:
-        """Return the plan with fewer steps."""
-        kept = [each for number, each in enumerate(self.steps) if number not in left_out]
-        return self._replace(steps=tuple(kept))
-
 
 def draw_plan(seed: int) -> Plan:
     """Draw a plan: one of ten is a long run with few events."""
-    chance = Random(f"plan {seed}")
-    is_long = seed % 10 == 9
-    return _Drawing(chance, seed, is_long=is_long).plan()
+    return _Drawing(seed, is_long=seed % 10 == 9).plan()
 
 
 class _Drawing:
-    def __init__(self, chance: Random, seed: int, *, is_long: bool) -> None:
-        self._chance = chance
-        self._seed = seed
-        self._is_long = is_long
-        self._heals_at = chance.uniform(2 * DAY, 9 * DAY) if is_long else chance.uniform(20, 50) * MINUTE
+    def __init__(self, seed: int, *, is_long: bool) -> None:
+        self._seed, self._is_long = seed, is_long
+        self._chance = chance = Random(f"plan {seed}")
+        lasts = chance.uniform(2 * DAY, 9 * DAY) if is_long else chance.uniform(20, 50) * MINUTE
+        self._heals_at = lasts
         self._processes = chance.randint(2, 3)
         self._steps: list[Step] = []
         self._topics: list[str] = []
         self._subscriptions: list[tuple[str, str]] = []
 
     def plan(self) -> Plan:
-        chance = self._chance
+        chance, is_long = self._chance, self._is_long
         for number in range(chance.randint(1, 3)):
             self._topic(f"topic{number}")
         for number in range(chance.randint(2, 6)):
-            self._subscription(f"sub{number}", 5.0 if number < 2 else self._early())
+            self._subscription(f"sub{number}", 5.0 if number < 2 else self._time() / 3)
         for _ in range(chance.randint(3, 9)):
             self._change()
-        for _ in range(chance.randint(8, 30) if not self._is_long else chance.randint(4, 12)):
+        for _ in range(chance.randint(4, 12) if is_long else chance.randint(8, 30)):
             self._publish()
         for _ in range(chance.randint(3, 12)):
             self._fault()
-        steps = sorted(self._steps, key=lambda each: each.at)
         return Plan(
             seed=self._seed,
-            is_long=self._is_long,
+            is_long=is_long,
             processes=self._processes,
             shuffles=chance.random() < 0.25,
             overlaps=chance.choice((0.0, 0.1, 0.5)),
             settings={
-                "profile": chance.choice(sorted(PROFILES)),
                 "honor_retry_after": chance.random() < 0.5,
                 "probation_counts_attempt": chance.random() < 0.2,
                 "probation_ends_events": chance.random() < 0.2,
             },
-            steps=tuple(steps),
+            steps=tuple(sorted(self._steps, key=lambda each: each.at)),
             heals_at=self._heals_at,
-            ends_at=self._heals_at + (9 * DAY if self._is_long else 30 * HOUR),
+            ends_at=self._heals_at + 9 * DAY,
         )
 
     def _add(self, at: float, what: str, **args: Any) -> None:
         self._steps.append(Step(at, what, args))
 
     def _time(self) -> float:
-        return self._chance.uniform(1 * MINUTE, self._heals_at * 0.95)
-
-    def _early(self) -> float:
-        return self._chance.uniform(6, self._heals_at / 3)
+        return self._chance.uniform(MINUTE, self._heals_at * 0.95)
 
     def _topic(self, name: str) -> None:
-        chance = self._chance
-        is_namespace = chance.random() < 0.25
+        chance, profile = self._chance, self._chance.choice(sorted(PROFILES))
         self._topics.append(name)
-        profile = chance.choice((*sorted(set(PROFILES) - {"ns"}), None))
+        is_namespace = profile == "ns"
+        schema = CLOUD if is_namespace else chance.choice(("EventGridSchema", CLOUD, CUSTOM))
+        known = f"shop.{name}" if is_namespace else name
+        days = chance.choice((1, 7))
         self._add(
-            0.0,
-            "make_topic",
-            name=name,
-            is_namespace=is_namespace,
-            schema="CloudEventSchemaV1_0" if is_namespace else chance.choice(SCHEMAS),
-            profile=None if is_namespace else profile,
-            retention=chance.choice((1, 7)),
+            0.0, "make_topic", name=name, known=known, schema=schema, profile=profile, days=days
         )
 
     def _subscription(self, name: str, at: float) -> None:
@@ -132,43 +114,42 @@ class _Drawing:
 
     def _terms(self, at: float) -> dict[str, Any]:
         chance = self._chance
-        dead_letter = chance.choice((None, "", "", OTHER_ACCOUNT))
-        expires = at + chance.uniform(5 * MINUTE, self._heals_at) if chance.random() < 0.1 else None
+        expires = at + chance.uniform(5 * MINUTE, self._heals_at)
         return {
             "kinds": chance.sample(KINDS, chance.randint(1, 3)) if chance.random() < 0.5 else None,
             "attempts": chance.choice((None, 1, 2, 3, 5, 8)),
-            "minutes": chance.choice((None, 2, 5, 15, 60) if not self._is_long else (None, 60, 1440)),
-            "dead_letter": dead_letter,
+            "minutes": chance.choice((None, 60, 1440) if self._is_long else (None, 2, 5, 15, 60)),
+            "dead_letter": chance.choice((None, "", "", OTHER_ACCOUNT)),
             "batch": chance.choice((1, 1, 5, 20)),
             "converts": chance.random() < 0.3,
-            "expires": expires,
-            "rate": chance.choice((None, None, None, 60)),
+            "expires": expires if chance.random() < 0.1 else None,
         }
 
     def _behave(self, name: str) -> None:
-        chance = self._chance
-        behaviour = chance.choice(BEHAVIOURS)
+        chance, behaviour = self._chance, self._chance.choice(BEHAVIOURS)
         since = chance.choice((0.0, self._time()))
-        until = min(since + chance.uniform(1, 30) * MINUTE * (20 if self._is_long else 1), self._heals_at)
+        lasts = chance.uniform(1, 30) * MINUTE * (20 if self._is_long else 1)
+        until = min(since + lasts, self._heals_at)
         if behaviour in _FOR_EVER and chance.random() < 0.3:
             until = float("inf")
         self._add(since, "behave", name=name, behaviour=behaviour, until=until)
 
     def _change(self) -> None:
-        chance = self._chance
+        chance, at = self._chance, self._time()
         topic, name = chance.choice(self._subscriptions)
-        at = self._time()
-        kind = chance.choice(("update", "update", "move", "pause", "pause", "delete", "replay", "more"))
+        kind = chance.choice(
+            ("update", "update", "move", "pause", "pause", "delete", "replay", "more")
+        )
         if kind == "update":
             self._add(at, "update", topic=topic, name=name, **self._terms(at))
         elif kind == "pause":
-            self._add(at, "pause", topic=topic, name=name)
-            resumed = at + chance.uniform(0.5, 15) * MINUTE * (60 if self._is_long else 1)
-            self._add(resumed, "resume", topic=topic, name=name)
+            self._add(at, "pause", name=name)
+            lasts = chance.uniform(0.5, 15) * MINUTE * (60 if self._is_long else 1)
+            self._add(at + lasts, "resume", name=name)
         elif kind == "delete":
-            self._add(at, "delete", topic=topic, name=name)
+            self._add(at, "delete", name=name)
+            again = at + chance.uniform(0, 10) * MINUTE
             if chance.random() < 0.5:
-                again = at + chance.uniform(0, 10) * MINUTE
                 self._add(again, "subscribe", topic=topic, name=name, **self._terms(again))
         elif kind == "more":
             self._subscription(f"sub{len(self._subscriptions)}", at)
@@ -178,11 +159,11 @@ class _Drawing:
                 self._add(at + chance.uniform(2, 10) * MINUTE, kind, topic=topic, name=name)
 
     def _publish(self) -> None:
-        chance = self._chance
-        at, topic = self._time(), chance.choice(self._topics)
-        count = chance.choice((1, 1, 3, 10, 40)) if not self._is_long else chance.randint(1, 3)
+        chance, at = self._chance, self._time()
+        topic = chance.choice(self._topics)
+        count = chance.randint(1, 3) if self._is_long else chance.choice((1, 1, 3, 10, 40))
         size = chance.choice((0, 0, 0, 0, 3_000, 100_000 // count))
-        for _ in range(chance.choice((1, 1, 2, 8)) if not self._is_long else 1):
+        for _ in range(1 if self._is_long else chance.choice((1, 1, 2, 8))):
             self._add(at, "publish", topic=topic, count=count, size=size)
             at += chance.choice((0.0, 0.001, 0.3, 5.0))
 
@@ -195,19 +176,20 @@ class _Drawing:
         return min(chance.choice(published) + chance.uniform(-5, 120), self._heals_at * 0.95)
 
     def _fault(self) -> None:
-        chance = self._chance
-        at, process = self._near_traffic(), chance.randrange(self._processes)
-        draw: Callable[[], float] = chance.random
+        chance, at = self._chance, self._near_traffic()
+        process = chance.randrange(self._processes)
         kind = chance.choice(("storm", "storm", "storm", "kill", "kill", "freeze", "jump"))
         if kind == "kill":
-            down = chance.choice((0.5, 5.0, 60.0, 900.0))
-            again = chance.choice((0, 0, 1, 3))
-            skew = chance.choice((0, 0, 0, -3600, 3600, 5, 86400))
-            self._add(
-                at, "kill", process=process, requests=int(draw() * 20), down=down, again=again, skew=skew
-            )
+            args = {
+                "requests": chance.randrange(20),
+                "down": chance.choice((0.5, 5.0, 60.0, 900.0)),
+                "again": chance.choice((0, 0, 1, 3)),
+                "skew": chance.choice((0, 0, 0, -3600, 3600, 5, 86400)),
+            }
+            self._add(at, "kill", process=process, **args)
         elif kind == "freeze":
-            self._add(at, "freeze", process=process, seconds=chance.choice((5, 90, 400, 700, 1800)))
+            seconds = chance.choice((5, 90, 400, 700, 1800))
+            self._add(at, "freeze", process=process, seconds=seconds)
         elif kind == "jump":
             by = chance.choice((-7200, -60, -8, 8, 60, 7200, 100_000))
             self._add(at, "jump", process=process, by=by)

@@ -160,7 +160,7 @@ PLANTED = {
     ),
     "what was held forgotten": Planted(
         f"{_DELIVERING}/settle.py",
-        "            (self._held, True, \"held\"),\n",
+        '            (self._held, True, "held"),\n',
         "",
     ),
     "a lost message of poison": Planted(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections import Counter
 from collections.abc import Mapping
+from contextvars import copy_context
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
@@ -14,7 +15,6 @@ from typing import Any, NamedTuple
 from pushgrid.testing.composition import MemoryOutbound
 from pushgrid.testing.memory.faults import StoreRequest
 from shared.app import App
-from shared.delivery.requests.added_headers import REPLAY_HEADER
 from shared.engine.ports import Queue
 from shared.settings import Settings
 from shared.telemetry import LogLine, lines_to
@@ -47,7 +47,8 @@ class SimulatedChance:
     def id(self) -> str:
         return str(uuid.UUID(int=self._random.getrandbits(128), version=4))
 
-    secret_id = id
+    def secret_id(self) -> str:
+        return self.id()
 
     def secret(self, size: int) -> bytes:
         return self._random.randbytes(size)
@@ -112,9 +113,6 @@ class Processes:
         found = [each for each in self.slots if each.process.is_alive]
         return self._chance.choice(found) if found else None
 
-    def process(self, name: str) -> Process:
-        return self._by_name[name][1].process
-
     def heal(self) -> None:
         """Let all go on, and none be killed any more."""
         for each in self.slots:
@@ -127,7 +125,9 @@ class Processes:
 
     def close(self) -> list[str]:
         """Return what nobody has heard of, and what is left in the processes."""
-        left = [f"{each.process.name}: {one}" for each in self.slots for one in each.app.leftovers()]
+        left = [
+            f"{each.process.name}: {one}" for each in self.slots for one in each.app.leftovers()
+        ]
         heard = [one for each in self.slots for one in each.process.unheard]
         return [*self.unheard, *heard, *left]
 
@@ -145,7 +145,7 @@ class Processes:
         if instance.is_well:
             self._seen["frozen"] += 1
             self._ledger.fault(instance.process, f"is frozen for {seconds} s")
-            instance.process.freeze()
+            instance.process.is_frozen = True
             self._kernel.at(self._kernel.now + seconds, partial(self._thaw, instance))
 
     def jump(self, process: int, by: float) -> None:
@@ -169,8 +169,9 @@ class Processes:
     # ── Parts of the above ──
 
     def _new(self, slot: int, skew: float) -> Instance:
-        name = f"p{slot}.{len(self._by_name)}"
-        process, wrong = Process(self._kernel, name), [skew]
+        name, wrong = f"p{slot}.{len(self._by_name)}", [skew]
+        with lines_to(partial(self._hear, name)):
+            process = Process(self._kernel, name, copy_context())
         if abs(skew) > SEEN_BY_CLOCK:
             self._seen["a wrong clock at start"] += 1
         storage_now = self.storage.clock.now
@@ -181,9 +182,7 @@ class Processes:
         clock = WatchedClock(wall, process.loop.time, awaits_storage=True)
         self.storage.clocks[name] = clock
         store = self.storage.store.of(name, Pool(process, most=1_000_000))
-        pusher = SimulatedPusher(process, self._endpoints, self._ledger, REPLAY_HEADER)
-        with lines_to(partial(self._hear, process)):
-            process.keep_context()
+        pusher = SimulatedPusher(process, self._endpoints, self._ledger)
         app = App(
             settings=_settings(self._plan.settings),
             store=lambda: store,
@@ -200,7 +199,7 @@ class Processes:
         self._ledger.began(process, skew, lambda: clock.is_settled)
         return instance
 
-    def _hear(self, process: Process, line: LogLine) -> None:
+    def _hear(self, process: str, line: LogLine) -> None:
         if line.event == "delivery.dropped":
             given: Any = line.fields
             names = (given["subscription"].lower(), str(given["reason"]))
@@ -210,7 +209,7 @@ class Processes:
         death = instance.death
         if death is None or not instance.process.is_alive:
             return
-        self._seen[f"killed {where.split()[0]}"] += 1
+        self._seen[f"killed {where.partition(' ')[0]}"] += 1
         self._ledger.fault(instance.process, f"is killed {where}")
         self.unheard += instance.process.unheard
         self._kernel.at(self._kernel.now + death.down, partial(self._rise, slot, death))

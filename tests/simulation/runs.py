@@ -45,7 +45,8 @@ def shrink(red: Result, *, most: int = SHRINKS) -> Plan:
     while size and played < most:
         start = 0
         while start < len(plan.steps) and played < most:
-            smaller = plan.without(set(range(start, start + size)))
+            kept = plan.steps[:start] + plan.steps[start + size :]
+            smaller = plan._replace(steps=kept)
             played += 1
             if kinds & play(smaller).kinds:
                 plan = smaller

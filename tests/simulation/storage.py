@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from random import Random
 from typing import Any, NamedTuple, NoReturn, Protocol, TypeVar
@@ -63,8 +63,7 @@ class Storm(NamedTuple):
     def concerns(self, request: StoreRequest) -> bool:
         if not self.ports or request.port in self.ports:
             return True
-        account = getattr(request.arguments[0], "account", "") if request.arguments else ""
-        return bool(account) and account in self.ports
+        return any(getattr(each, "account", "") in self.ports for each in request.arguments)
 
 
 class Fate(NamedTuple):
@@ -106,7 +105,9 @@ class Weather:
         if kind == "takes effect late":
             return Fate(GIVES_UP + draw() * (LONGEST - GIVES_UP), is_answered=False)
         if kind == "stored twice":
-            return Fate(draw(), draw(), copies=int(request.method == "put" and request.port == "queues"))
+            return Fate(
+                draw(), draw(), copies=int(request.method == "put" and request.port == "queues")
+            )
         return Fate(draw() * GIVES_UP, is_done=False, is_answered=False)  # an outage
 
 
@@ -129,29 +130,33 @@ class Storage:
         kernel, began = self._kernel, self._kernel.now
         fate = self._weather.fate(began, request)
         self._between(request, "before")
-        if fate.before > GIVES_UP:
-            kernel.at(began + fate.before, lambda: self._do(request, effect, Fate()))
-            kernel.sleep(GIVES_UP)
-        elif fate.before:
-            kernel.sleep(fate.before)
-        result, fault = None, None
-        if fate.is_done and fate.before <= GIVES_UP:
-            result, fault = self._do(request, effect, fate)
+        result, fault = self._effect(request, effect, fate)
         self._between(request, "after")
-        if fate.after:
-            kernel.sleep(fate.after)
+        kernel.sleep(fate.after)
+        took = kernel.now - began
         if not fate.is_answered:
             for each in self.observers:
                 each.was_not_answered(request)
-            is_silent = kernel.now - began > UNREACHABLE
-            raise StorageUnreachable if is_silent else StorageUnavailable
+            raise StorageUnreachable if took > UNREACHABLE else StorageUnavailable
         told = self.clock.now().replace(microsecond=0)  # as a header has it
-        self.clocks[request.process].storage_answered(told, kernel.now - began)
+        self.clocks[request.process].storage_answered(told, took)
         for each in self.observers:
-            each.was_answered(request, kernel.now - began)
+            each.was_answered(request, took)
         if fault:
             raise fault
         return result  # type: ignore[return-value]
+
+    def _effect(
+        self, request: StoreRequest, effect: Callable[[], T], fate: Fate
+    ) -> tuple[T | None, Exception | None]:
+        """Wait for the effect, if there is one before the request is given up."""
+        if fate.before > GIVES_UP:
+            at = self._kernel.now + fate.before
+            self._kernel.at(at, lambda: self._do(request, effect, fate))
+        self._kernel.sleep(min(fate.before, GIVES_UP))
+        if fate.is_done and fate.before <= GIVES_UP:
+            return self._do(request, effect, fate)
+        return None, None
 
     def _do(
         self, request: StoreRequest, effect: Callable[[], T], fate: Fate

@@ -59,14 +59,8 @@ class World:
         self.storage = processes.storage = Storage(kernel, weather, processes.between)
         self.ledger.store = self.storage.store
         self.storage.observers += self.ledger, self
-        self._callers = Callers(
-            kernel,
-            processes,
-            self.ledger,
-            Random(f"callers {seed}"),
-            self._seen,
-            plan.settings["profile"],
-        )
+        chance = Random(f"callers {seed}")
+        self._callers = Callers(kernel, processes, self.ledger, chance, self._seen)
         self._players: tuple[Any, ...] = (self._callers, processes, self._endpoints)
 
     def play(self) -> Result:
