@@ -222,7 +222,7 @@ class Ledger:
         if act:
             act(self, request, result)
         if act is Ledger._put:
-            if is_copy or self._unanswered.pop(id(request), None):
+            if is_copy or id(request) in self._unanswered:
                 self._copy(request, "it is stored twice, or its answer was lost")
             self._done[id(request)] = request
 
@@ -364,11 +364,8 @@ class Ledger:
     def _judge_retention(self, request: StoreRequest, _: Any) -> None:
         until: Any = request.arguments[0]
         now = START + timedelta(seconds=self._kernel.now + CLOCKS)
-        if isinstance(until, datetime):
-            is_early = until > now
-        else:
-            is_early = until > now.date() - KEPT_FOR
-        if is_early:
+        latest: Any = now if isinstance(until, datetime) else now.date() - KEPT_FOR
+        if until > latest:
             self.find("deleted early", f"{request.port} until {until}")
 
     def _judge_wait(self, entry: Entry, event: Published) -> None:
@@ -496,7 +493,8 @@ class Ledger:
         yield None
 
     def _was_deleted_since(self, name: str, since: float) -> bool:
-        return len({each and each.generation for each in self._standing(name, since)}) > 1
+        found = {each and each.generation for each in self._standing(name, since)}
+        return None in found or len(found) > 1
 
     def _matches(self, terms: Terms | None, event: Published) -> bool:
         if terms is None or not terms.is_open or terms.expires <= self._kernel.now + 30:

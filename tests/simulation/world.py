@@ -105,8 +105,8 @@ class World:
         for queue in Queue:
             if stored := store.queues.stored[queue]:
                 self.ledger.find("left", f"{len(stored)} messages on {queue}")
-        for each in self.processes.close():
-            self.ledger.find("unheard", each)
+        for text in self.processes.close():
+            self.ledger.find("unheard", text)
         unfinished = unfinished_events(store.counts.totals(), read_offsets(store.documents))
         for key, each in unfinished.items():
             self.ledger.find("left", f"counted as unfinished: {each}", key.subscription)
@@ -122,10 +122,10 @@ class World:
         """Tell the hosts when a message becomes visible."""
         del result, is_copy
         if request.port == "queues" and request.method in {"put", "hide", "replace"}:
-            queue, *_, last = request.arguments
+            queue, last = Queue(str(request.arguments[0])), request.arguments[-1]
             wait = last if isinstance(last, timedelta) else timedelta()
             for each in self.processes.slots:
-                each.host.put(Queue(queue), self.storage.clock.now() + wait)
+                each.host.put(queue, self.storage.clock.now() + wait)
 
     def was_answered(self, request: StoreRequest, seconds: float) -> None:
         pass
