@@ -27,7 +27,7 @@ BESIDE := -n 6 --dist loadfile --no-loadscope-reorder
 # Setup that is interrupted in its second half keeps what its first half has installed.
 .PRECIOUS: $(VENV)/.stamp
 FORCE:
-.PHONY: FORCE help setup develop run wheel azurite worker clients test check static $(QUICK) infra templates fmt az audit coretools bench soak clean distclean
+.PHONY: FORCE help setup develop run wheel azurite worker clients test check static $(QUICK) infra templates fmt az audit coretools bench soak simulate clean distclean
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*## ' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -138,6 +138,9 @@ bench: develop $(if $(filter peers,$(OF)),$(BULLMQ)/node_modules/.stamp $(CELERY
 
 soak: develop ## attack a deployment for half an hour: kills, faults, outages, shortages; judges each delivery (ARGS="--minutes 5 --store sqlite": of pushgrid serve; OF=ratios: a slow endpoint, an outage)
 	@$(PY) -m bench $(or $(OF),soak) $(ARGS)
+
+simulate: develop ## play a whole deployment in simulated time, 60 seeds of it (ARGS="--seeds 2000"; ARGS="--seed 7 --log": one, with its story)
+	@$(PY) -m tests.simulation $(ARGS)
 
 clean: ## remove everything that setup and tests created
 	@rm -rf $(VENV) $(WORKER) $(CELERY) $(AZ) $(AUDIT) $(OLDER) node_modules $(JAVASCRIPT)/node_modules $(BROWSER)/node_modules $(BULLMQ)/node_modules $(CORE_TOOLS)/node_modules .soak dist *.egg-info .hypothesis .coverage .*_cache .import-linter.log

@@ -45,8 +45,8 @@ PLANTED = {
     ),
     "a put that may have failed counts as stored": Planted(
         "shared/engine/keeping/requeue.py",
-        "                if isinstance(put, StorageUnavailable):\n                    faults.append(put)\n",
-        "                if False:\n                    faults.append(put)\n",
+        "                if isinstance(put, StorageUnavailable):\n",
+        "                if False:\n",
     ),
     "patience by the wall clock": Planted(
         "shared/engine/keeping/requeue.py",
@@ -76,7 +76,8 @@ PLANTED = {
     ),
     "a filter ignored": Planted(
         "shared/subscriptions/filters.py",
-        "        if types is not None and values.event_type not in types:\n            return False\n",
+        "        if types is not None and values.event_type not in types:\n"
+        "            return False\n",
         "",
     ),
     "each message stored twice": Planted(
@@ -107,8 +108,9 @@ PLANTED = {
     ),
     "two writers of one dead letter": Planted(
         f"{_TIMERS}/dead_letters.py",
-        "        renewed = self.on_loop(self.sender.replace(Queue.DEADLETTERS, receipt, text, HIDDEN_FOR))\n",
-        "        renewed = receipt\n",
+        "        if renewed is None:\n            del left[number]\n",
+        "        renewed, text = receipt, each.received.text\n"
+        "        if renewed is None:\n            del left[number]\n",
     ),
     "a wake that forgets the due time": Planted(
         f"{_TIMERS}/wake.py",
@@ -118,7 +120,8 @@ PLANTED = {
     "a wake that deletes first": Planted(
         f"{_TIMERS}/wake.py",
         "        if parts := _merged(group):\n",
-        "        self.intake.delete_all(Queue.WAITING, group)\n        if parts := _merged(group):\n",
+        "        self.intake.delete_all(Queue.WAITING, group)\n"
+        "        if parts := _merged(group):\n",
     ),
     "a wake that doubles copies": Planted(
         f"{_TIMERS}/wake.py",

@@ -1,0 +1,77 @@
+"""Sixty seeds find nothing in the app, each repeats itself, and each kind of fault has occurred."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Sequence
+
+import pytest
+
+from tests.package_list import ROOT
+from tests.simulation.plan import STORMS
+from tests.simulation.planted import PLANTED
+from tests.simulation.runs import play_all
+from tests.simulation.world import Result
+
+SEEDS = range(60)
+REPEATED = 20  # of them, in a process that hashes otherwise
+WORKERS = 2
+OCCURS = {
+    *STORMS,
+    *("killed before", "killed after", "killed while", "frozen"),
+    *("a clock jumps", "a wrong clock at start", "timers overlap"),
+    *("published 200", "published 503"),
+    *(f"endpoint {each}" for each in ("slow", "late", "hangs", "fails", "refused", "throttles")),
+    *(f"endpoint {each}" for each in ("lost answers", "400", "401", "404", "413")),
+}
+_DIGESTS = """
+import json
+from tests.simulation.runs import play_seed
+print(json.dumps([play_seed(seed).digest for seed in range({})]))
+"""
+
+
+@pytest.fixture(scope="module")
+def results() -> Sequence[Result]:
+    return list(play_all(SEEDS, WORKERS))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_the_ledger_finds_nothing(results: Sequence[Result]) -> None:
+    found = {
+        f"python -m tests.simulation --seed {each.plan.seed}": each.findings[0]
+        for each in results
+        if each.findings
+    }
+    assert found == {}
+    assert sum(each.promised for each in results) > 20_000
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_each_kind_of_fault_occurs(results: Sequence[Result]) -> None:
+    seen = sum((each.seen for each in results), Counter[str]())
+
+    assert sorted(each for each in OCCURS if not seen[each]) == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_seed_repeats_itself_however_strings_are_hashed(results: Sequence[Result]) -> None:
+    environment = {**os.environ, "PYTHONHASHSEED": "7", "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", _DIGESTS.format(REPEATED)]
+    printed = subprocess.check_output(command, env=environment, cwd=ROOT)
+
+    assert json.loads(printed) == [each.digest for each in results[:REPEATED]]
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_planted_bug_has_its_place(name: str) -> None:
+    bug = PLANTED[name]
+
+    assert (ROOT / bug.file).read_text().count(bug.old) == 1
