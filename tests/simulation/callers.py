@@ -122,7 +122,7 @@ class Callers:
                 self._seen[f"published {answer.status}"] += 1
                 self._ledger.answered(numbers, answer.status)
                 if answer.status not in (200, 503):
-                    self._ledger.find("refused", answer.body.decode(), known, numbers[0])
+                    self._ledger.find("refused", f"{known}: {answer.body.decode()}")
 
         loop = instance.process.loop
         loop.call_soon(lambda: loop.create_task(publish()))

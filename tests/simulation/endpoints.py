@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from random import Random
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from pushgrid.testing.subscriber import consent
@@ -22,32 +22,11 @@ from shared.http import (
     OutboundRequest,
 )
 from tests.simulation.kernel import Kernel, Process
+from tests.simulation.ledger import Ledger, Push
 
 OK = 200
 FOREVER = 1e9  # seconds
 _NUMBER = re.compile(rb'"n": ?(\d+)')
-
-
-class Push(NamedTuple):
-    """A request with events, as it arrives at an endpoint."""
-
-    process: Process
-    subscription: str
-    job: str  # of a replay, or empty
-    numbers: tuple[int, ...]  # of its events
-
-
-class Hears(Protocol):
-    """Hears of pushes."""
-
-    def pushed(self, push: Push) -> None:
-        """Hear that a push begins."""
-
-    def accepted(self, push: Push, *, is_known: bool) -> None:
-        """Hear that the endpoint accepts it; whether its process learns of that in time."""
-
-    def failed(self, push: Push, status: int) -> None:
-        """Hear that its process knows that it has failed; 0: without an answer."""
 
 
 class Answer(NamedTuple):
@@ -99,7 +78,7 @@ class Endpoints:
 class SimulatedPusher:
     """Implements ``Pusher`` for one process."""
 
-    def __init__(self, process: Process, endpoints: Endpoints, ledger: Hears) -> None:
+    def __init__(self, process: Process, endpoints: Endpoints, ledger: Ledger) -> None:
         self._process, self._endpoints, self._ledger = process, endpoints, ledger
 
     async def send(

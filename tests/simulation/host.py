@@ -16,8 +16,7 @@ from shared.app import App
 from shared.engine.ports import Queue, Received
 from shared.engine.timers.timer_runs import JobsFailed
 from shared.errors import StorageUnavailable
-from tests.simulation.kernel import Pool, Process, Threads, Timer
-from tests.simulation.storage import StorageClock
+from tests.simulation.kernel import Pool, Process, StorageClock, Threads, Timer
 
 INVISIBILITY = timedelta(minutes=10)
 STEPS = (0.8, 1.6, 3.2, 6.4, 12.8)  # seconds between the tries of one step

@@ -9,15 +9,24 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from contextvars import Context, copy_context
+from datetime import datetime, timedelta
 from random import Random
 from typing import Any, TypeVar
 
 from greenlet import getcurrent, greenlet
 
+from pushgrid.testing.memory import START, FakeClock
+from pushgrid.testing.memory.clock import Elsewhere
+
 T = TypeVar("T")
 _EventLoop: Any = asyncio.AbstractEventLoop  # of which a simulated one needs little
 
+MOST_TURNS = 200_000  # in which time has to pass
 YIELDS = 0.05  # of the times that a thread takes a lock: another one runs first
+
+
+class Stuck(Exception):
+    """Time does not pass any more."""
 
 
 class Kernel:
@@ -45,9 +54,18 @@ class Kernel:
         return timer
 
     def run(self, until: float) -> None:
-        """Run everything that happens up to that time."""
+        """
+        Run everything that happens up to that time.
+
+        Raises:
+            Stuck: there is no end to what happens at one moment.
+        """
         while True:
+            turns, began = 0, self.now
             while self._runnable:
+                turns += 1
+                if turns > MOST_TURNS:
+                    raise Stuck(f"{MOST_TURNS} turns at {began:.3f}")
                 place = int(self.chance.random() * len(self._runnable))
                 strand, self._runnable[place] = self._runnable[place], self._runnable[-1]
                 self._runnable.pop()
@@ -94,6 +112,21 @@ class Kernel:
             self.switch()
         if timer:
             timer.cancel()
+
+
+class StorageClock(FakeClock):
+    """The clock of storage, which is right."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        super().__init__()
+        self._kernel = kernel
+
+    def now(self) -> datetime:
+        return START + timedelta(seconds=self._kernel.now)
+
+    @property
+    def elsewhere(self) -> Elsewhere:
+        return Elsewhere(self.now)
 
 
 class Timer:

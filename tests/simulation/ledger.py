@@ -23,11 +23,9 @@ from shared.delivery.profiles import PROFILES
 from shared.delivery.requests.added_headers import replay_job
 from shared.engine.ports import Queue, Received, Table
 from shared.subscriptions.destination import EndpointType
-from tests.simulation.endpoints import Push
 from tests.simulation.host import POISON
 from tests.simulation.kernel import Kernel, Process
-from tests.simulation.plan import Plan
-from tests.simulation.storage import GIVES_UP
+from tests.simulation.plan import GIVES_UP, Plan
 
 KNOWN_FOR = 10.0  # seconds: the bound of the cache, twice its period
 SLOW = 1.0  # seconds: a request that takes longer is a fault
@@ -88,6 +86,15 @@ class Published(NamedTuple):
     is_dated: bool = True  # by a clock that is right
 
 
+class Push(NamedTuple):
+    """A request with events, as it arrives at an endpoint."""
+
+    process: Process
+    subscription: str
+    job: str  # of a replay, or empty
+    numbers: tuple[int, ...]  # of its events
+
+
 @dataclass(slots=True)
 class Entry:
     """One delivery: an event for a subscription, by a replay or not."""
@@ -141,9 +148,10 @@ class Ledger:
         if self.story is not None:
             self.story.append((now, text, frozenset(numbers)))
 
-    def find(self, kind: str, what: str, subscription: str = "", number: int = -1) -> None:
-        self.findings.append(Finding(kind, self._kernel.now, subscription, number, what))
-        self.note(f"FOUND {kind}: {subscription} {what}", [number])
+    def find(self, kind: str, what: str, of: Entry | None = None) -> None:
+        name, number = (of.subscription, of.number) if of else ("", -1)
+        self.findings.append(Finding(kind, self._kernel.now, name, number, what))
+        self.note(f"FOUND {kind}: {name} {what}", [number])
 
     def began(self, process: Process, skew: float, is_settled: Callable[[], bool]) -> None:
         """Enter a process, what its clock is off by, and how to tell whether that is settled."""
@@ -206,7 +214,7 @@ class Ledger:
         numbers = [int(each.removeprefix("e")) for each in ids]
         self.note(f"{process} drops {count} of {name}: {reason}", numbers)
         if reason == EndReason.PAYLOAD_MISSING:
-            self.find("payload missing", f"{count} events", name)
+            self.find("payload missing", f"{count} events of {name}")
         self._unnamed[name] += count - len(ids)
         for number in numbers:
             open_ones = (each for each in self._of_event[name, number] if not each.ends)
@@ -278,11 +286,9 @@ class Ledger:
             holder = self._holders.pop(identity, None)
             if process.is_alive:  # else nobody gets it
                 self._holders[identity] = (process, self._kernel.now)
-            parts = self._parts(message.text) if message.count > 1 or self.story is not None else ()
-            for part, numbers in parts:
-                self.note(
-                    f"  {queue} gives {part.subscription} {numbers} #{message.count}", numbers
-                )
+            for part, numbers in self._parts(message.text):
+                told = f"  {queue} gives {part.subscription} {numbers} #{message.count}"
+                self.note(told, numbers)
             if message.count > 1:
                 self._judge_return(Queue(str(queue)), message, holder)
 
@@ -321,19 +327,16 @@ class Ledger:
         entry = self._of_push(push, number)
         event = self.published.get(number)
         if event is None or not self._may_match(name, event, entry):
-            self.find("stray", "no filter wants it", name, number)
+            self.find("stray", "no filter wants it", entry)
             return
         if entry.ends > entry.copies:
-            self.find("repeated", "pushed after its end", name, number)
+            self.find("repeated", "pushed after its end", entry)
         standing = [*self._standing(name, now - self._slack(push.process))]
-        if all(each and each.is_paused for each in standing):
-            self.find("while paused", "pushed in a pause that its process knows", name, number)
-        if all(each and each.is_paused for each in self._standing(name, event.at - 27)):
-            self.find("while paused", "published and pushed in a pause", name, number)
-        if all(
-            each is None for each in self._standing(name, now - LINE - self._slack(push.process))
-        ):
-            self.find("deleted", "pushed after its subscription was deleted", name, number)
+        published = self._standing(name, event.at - KNOWN_FOR - GIVES_UP - 1)
+        if any(all(e and e.is_paused for e in versions) for versions in (standing, published)):
+            self.find("while paused", "pushed in a pause that its process knows", entry)
+        if not any(self._standing(name, now - LINE - self._slack(push.process))):
+            self.find("deleted", "pushed after its subscription was deleted", entry)
         limits = [each for each in standing if each]
         self._judge_life(push, entry, event, limits)
         if entry.pushes and entry.failed and not entry.copies:
@@ -345,21 +348,19 @@ class Ledger:
     ) -> None:
         most = max((each.attempts or 10**6 for each in limits), default=10**6)
         if entry.pushes >= most * (1 + entry.copies):
-            self.find(
-                "too often", f"push {entry.pushes + 1} of {most}", entry.subscription, entry.number
-            )
+            self.find("too often", f"push {entry.pushes + 1} of {most}", entry)
         longest = max((each.time_to_live for each in limits), default=1e9)
         is_dated = event.is_dated and self._is_right(push.process) and not entry.job
         age = self._kernel.now - entry.put_at
         if is_dated and age > longest + LINE + self._slack(push.process) + 60:
-            self.find("too old", f"{age:.0f} s of {longest:.0f}", entry.subscription, entry.number)
+            self.find("too old", f"{age:.0f} s of {longest:.0f}", entry)
 
     def _judge_replay(self, entry: Entry) -> None:
         """Judge whether a replay has a record that no other one has sent."""
         known = self._of_event[entry.subscription, entry.number]
         records = sum(each.records for each in known)
         if sum(bool(each.job) for each in known) > records:
-            self.find("repeated", "replayed by two jobs", entry.subscription, entry.number)
+            self.find("repeated", "replayed by two jobs", entry)
 
     def _judge_retention(self, request: StoreRequest, _: Any) -> None:
         until: Any = request.arguments[0]
@@ -378,18 +379,11 @@ class Ledger:
         step = steps[entry.pushes - 1] if entry.pushes <= len(steps) else tail
         if step is None:
             if not self._unnoticed:
-                self.find(
-                    "too often",
-                    "the schedule has no further step",
-                    entry.subscription,
-                    entry.number,
-                )
+                self.find("too often", "the schedule has no further step", entry)
             return
         due = failed_at + step.total_seconds()
         if profile.schedule.by_age:
-            due = min(
-                due, event.at + sum(each.total_seconds() for each in steps[: entry.pushes][-1:])
-            )
+            due = min(due, event.at + step.total_seconds())
         rules = profile.endpoints[EndpointType.WEBHOOK]
         if status:
             least = rules.minimum_delay.get(status, rules.other_minimum_delay)
@@ -397,7 +391,7 @@ class Ledger:
         early = due - self._kernel.now
         doubt = AHEAD if not all(map(self._is_right, self._processes.values())) else 0.0
         if early > EARLY + self._unnoticed + doubt:
-            self.find("early", f"{early:.1f} s before its step", entry.subscription, entry.number)
+            self.find("early", f"{early:.1f} s before its step", entry)
 
     def _judge_end(self, entry: Entry, reason: str, *, is_drop: bool) -> None:
         """Judge the grounds of an end by the terms that stood just then."""
@@ -419,16 +413,16 @@ class Ledger:
         }
         final = {EndReason(_STATUS[each]) for each in entry.statuses if each in _STATUS}
         if not grounds.get(EndReason(reason), EndReason(reason) in final):
-            self.find("wrong end", f"{reason} after {entry.pushes} pushes", name, entry.number)
+            self.find("wrong end", f"{reason} after {entry.pushes} pushes", entry)
         by_terms = EndReason(reason) in {EndReason.MAX_ATTEMPTS, EndReason.TIME_TO_LIVE, *final}
         is_kept = all(each.dead_letter is not None for each in terms)
         if is_drop and by_terms and terms and is_kept and self._has_dead_letters(event.topic):
-            self.find("wrong end", f"dropped ({reason}), not dead-lettered", name, entry.number)
+            self.find("wrong end", f"dropped ({reason}), not dead-lettered", entry)
 
     def _end(self, entry: Entry, how: str) -> None:
         entry.ends += 1
         if entry.ends > 1 + entry.copies:
-            self.find("repeated", f"end {entry.ends}: {how}", entry.subscription, entry.number)
+            self.find("repeated", f"end {entry.ends}: {how}", entry)
 
     def close(self) -> None:
         """Find what has no end."""
@@ -438,7 +432,7 @@ class Ledger:
                     self._unnamed[entry.subscription] -= 1
                 else:
                     what = f"{entry.pushes} pushes {entry.job}"
-                    self.find("lost", what, entry.subscription, entry.number)
+                    self.find("lost", what, entry)
 
     # ── Parts of the above ──
 

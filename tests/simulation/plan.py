@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from shared.delivery.profiles import PROFILES
 
 MINUTE, DAY = 60.0, 86400.0
+GIVES_UP = 16.0  # seconds in which a request to storage ends (docs/decisions.md)
 KINDS = ("a", "b", "c")  # of events: what filters choose by
 CLOUD, CUSTOM = "CloudEventSchemaV1_0", "CustomEventSchema"
 STORMS = ("slow", "fails before", "fails after", "takes effect late", "stored twice", "outage")

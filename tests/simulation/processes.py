@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections import Counter
 from collections.abc import Mapping
 from contextvars import copy_context
@@ -13,6 +12,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 from pushgrid.testing.composition import MemoryOutbound
+from pushgrid.testing.memory import SeededChance
 from pushgrid.testing.memory.faults import StoreRequest
 from shared.app import App
 from shared.engine.ports import Queue
@@ -35,23 +35,6 @@ _FEEDS = {
     WAKE: (Queue.WAITING,),
     DEADLETTER: (Queue.DEADLETTERS, Queue.DELIVERIES_POISON, Queue.RETRIES_POISON),
 }
-
-
-class SimulatedChance:
-    """Implements ``Chance`` by a seed."""
-
-    def __init__(self, seed: str) -> None:
-        self._random = Random(seed)
-        self.jitter = self._random.random
-
-    def id(self) -> str:
-        return str(uuid.UUID(int=self._random.getrandbits(128), version=4))
-
-    def secret_id(self) -> str:
-        return self.id()
-
-    def secret(self, size: int) -> bytes:
-        return self._random.randbytes(size)
 
 
 class Death(NamedTuple):
@@ -166,6 +149,11 @@ class Processes:
         elif death.requests == 0 and (when == "after" or self._chance.random() < 0.5):
             self._die(slot, instance, f"{when} {request.port}.{request.method}")
 
+    def shown(self, queue: Queue, at: datetime) -> None:
+        """Tell the hosts when a message becomes visible."""
+        for each in self.slots:
+            each.host.put(queue, at)
+
     # ── Parts of the above ──
 
     def _new(self, slot: int, skew: float) -> Instance:
@@ -183,17 +171,21 @@ class Processes:
         self.storage.clocks[name] = clock
         store = self.storage.store.of(name, Pool(process, most=1_000_000))
         pusher = SimulatedPusher(process, self._endpoints, self._ledger)
+        chance, draws = (
+            SeededChance(f"{name} {self._plan.seed}"),
+            Random(f"{name} {self._plan.seed}"),
+        )
+        chance.jitter = draws.random
         app = App(
             settings=_settings(self._plan.settings),
             store=lambda: store,
             outbound=lambda: MemoryOutbound(pusher),
             clock=clock,
             threads=Threads(process),
-            chance=SimulatedChance(f"{name} {self._plan.seed}"),
+            chance=chance,
         )
-        chance = Random(f"{name} host {self._plan.seed}")
         rests = 60 if self._plan.is_long else 6
-        host = FunctionsHost(app, process, store, self.storage.clock, chance, rests=rests)
+        host = FunctionsHost(app, process, store, self.storage.clock, draws, rests=rests)
         instance = Instance(process, clock, app, host, wrong)
         self._by_name[name] = (slot, instance)
         self._ledger.began(process, skew, lambda: clock.is_settled)

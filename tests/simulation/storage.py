@@ -6,49 +6,22 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from random import Random
-from typing import Any, NamedTuple, NoReturn, Protocol, TypeVar
+from typing import NamedTuple, NoReturn, TypeVar
 
-from pushgrid.testing.memory import START, FakeClock, MemoryStore
-from pushgrid.testing.memory.clock import Elsewhere
+from pushgrid.testing.memory import MemoryStore
 from pushgrid.testing.memory.faults import StoreRequest
+from shared.engine.ports import Queue
 from shared.errors import StorageUnavailable, StorageUnreachable
 from shared.watched_clock import WatchedClock
-from tests.simulation.kernel import Kernel
+from tests.simulation.kernel import Kernel, StorageClock
+from tests.simulation.ledger import Ledger
+from tests.simulation.plan import GIVES_UP
 
 T = TypeVar("T")
 
-GIVES_UP = 16.0  # seconds in which a request to storage ends (docs/decisions.md)
 LONGEST = 60.0  # seconds until a request has its effect
 USUAL = 0.02
 UNREACHABLE = 1.0  # seconds without an answer
-
-
-class StorageClock(FakeClock):
-    """The clock of storage, which is right."""
-
-    def __init__(self, kernel: Kernel) -> None:
-        super().__init__()
-        self._kernel = kernel
-
-    def now(self) -> datetime:
-        return START + timedelta(seconds=self._kernel.now)
-
-    @property
-    def elsewhere(self) -> Elsewhere:
-        return Elsewhere(self.now)
-
-
-class Observer(Protocol):
-    """Hears what becomes of requests."""
-
-    def took_effect(self, request: StoreRequest, result: Any, *, is_copy: bool) -> None:
-        """Hear that a request has been done; *is_copy*: once more than it was sent."""
-
-    def was_answered(self, request: StoreRequest, seconds: float) -> None:
-        """Hear that its process knows that, after so long."""
-
-    def was_not_answered(self, request: StoreRequest) -> None:
-        """Hear that its process gives it up: it may or may not take effect."""
 
 
 class Storm(NamedTuple):
@@ -112,15 +85,24 @@ class Weather:
 
 
 class Storage:
-    """What is stored, and the way to it: *between* is called before and after each effect."""
+    """
+    What is stored, and the way to it.
+
+    *between* is called before and after each effect, *shown* when a message becomes visible.
+    """
 
     def __init__(
-        self, kernel: Kernel, weather: Weather, between: Callable[[StoreRequest, str], object]
+        self,
+        kernel: Kernel,
+        weather: Weather,
+        ledger: Ledger,
+        between: Callable[[StoreRequest, str], object],
+        shown: Callable[[Queue, datetime], object],
     ) -> None:
-        self._kernel, self._weather, self._between = kernel, weather, between
+        self._kernel, self._weather, self._ledger = kernel, weather, ledger
+        self._between, self._shown = between, shown
         self.clock = StorageClock(kernel)
         self.store = MemoryStore(self.clock, _no_threads, seam=self._request)
-        self.observers: list[Observer] = []
         self.clocks: dict[str, WatchedClock] = {}  # of processes
 
     def _request(self, request: StoreRequest, effect: Callable[[], T], /) -> T:
@@ -135,13 +117,11 @@ class Storage:
         kernel.sleep(fate.after)
         took = kernel.now - began
         if not fate.is_answered:
-            for each in self.observers:
-                each.was_not_answered(request)
+            self._ledger.was_not_answered(request)
             raise StorageUnreachable if took > UNREACHABLE else StorageUnavailable
         told = self.clock.now().replace(microsecond=0)  # as a header has it
         self.clocks[request.process].storage_answered(told, took)
-        for each in self.observers:
-            each.was_answered(request, took)
+        self._ledger.was_answered(request, took)
         if fault:
             raise fault
         return result  # type: ignore[return-value]
@@ -168,8 +148,11 @@ class Storage:
                 result = effect()
             except Exception as error:  # noqa: BLE001 - the answer of storage
                 return None, error
-            for each in self.observers:
-                each.took_effect(request, result, is_copy=copy > 0)
+            self._ledger.took_effect(request, result, is_copy=copy > 0)
+            if request.port == "queues" and request.method in {"put", "hide", "replace"}:
+                queue, wait = Queue(str(request.arguments[0])), request.arguments[-1]
+                hidden = wait if isinstance(wait, timedelta) else timedelta()
+                self._shown(queue, self.clock.now() + hidden)
         return result, None
 
 

@@ -9,12 +9,11 @@ from functools import partial
 from random import Random
 from typing import Any, NamedTuple
 
-from pushgrid.testing.memory.faults import StoreRequest
 from shared.engine.ports import Queue
 from shared.engine.timers.waiting_events import read_offsets, unfinished_events
 from tests.simulation.callers import Callers
 from tests.simulation.endpoints import Endpoints
-from tests.simulation.kernel import Kernel
+from tests.simulation.kernel import Kernel, Stuck
 from tests.simulation.ledger import Finding, Ledger
 from tests.simulation.plan import DAY, Plan
 from tests.simulation.processes import Processes
@@ -56,14 +55,31 @@ class World:
         self.processes = processes = Processes(
             plan, kernel, self.ledger, self._endpoints, self._seen, Random(f"processes {seed}")
         )
-        self.storage = processes.storage = Storage(kernel, weather, processes.between)
+        self.storage = processes.storage = Storage(
+            kernel, weather, self.ledger, processes.between, processes.shown
+        )
         self.ledger.store = self.storage.store
-        self.storage.observers += self.ledger, self
         chance = Random(f"callers {seed}")
         self._callers = Callers(kernel, processes, self.ledger, chance, self._seen)
         self._players: tuple[Any, ...] = (self._callers, processes, self._endpoints)
 
     def play(self) -> Result:
+        """Play the plan, and judge it."""
+        try:
+            self._play()
+        except Stuck as error:
+            self.ledger.find("stuck", str(error))
+        return Result(
+            plan=self._plan,
+            findings=self.ledger.findings,
+            promised=sum(each.is_promised for each in self.ledger.entries.values()),
+            seconds=self.kernel.now,
+            seen=self._seen,
+            digest=self.ledger.digest.hexdigest(),
+            story=self.ledger.story or (),
+        )
+
+    def _play(self) -> None:
         """Play the plan to the end, when no message is left or it takes too long."""
         kernel, plan = self.kernel, self._plan
         self.processes.begin()
@@ -80,15 +96,6 @@ class World:
         kernel.run(kernel.now + QUIET)
         self._find_left()
         self.ledger.close()
-        return Result(
-            plan=plan,
-            findings=self.ledger.findings,
-            promised=sum(each.is_promised for each in self.ledger.entries.values()),
-            seconds=kernel.now,
-            seen=self._seen,
-            digest=self.ledger.digest.hexdigest(),
-            story=self.ledger.story or (),
-        )
 
     def _heal(self) -> None:
         self.ledger.note("all is well from now on")
@@ -109,7 +116,7 @@ class World:
             self.ledger.find("unheard", text)
         unfinished = unfinished_events(store.counts.totals(), read_offsets(store.documents))
         for key, each in unfinished.items():
-            self.ledger.find("left", f"counted as unfinished: {each}", key.subscription)
+            self.ledger.find("left", f"counted as unfinished: {key} {each}")
         if self._plan.is_long and store.payloads.blobs:
             self.ledger.find("left", f"payloads {sorted(store.payloads.blobs)}")
 
@@ -117,18 +124,3 @@ class World:
         stored = self.storage.store.queues.stored
         is_empty = not any(stored[queue] for queue in Queue)
         return is_empty and self.processes.is_idle() and not self._callers.open
-
-    def took_effect(self, request: StoreRequest, result: Any, *, is_copy: bool) -> None:
-        """Tell the hosts when a message becomes visible."""
-        del result, is_copy
-        if request.port == "queues" and request.method in {"put", "hide", "replace"}:
-            queue, last = Queue(str(request.arguments[0])), request.arguments[-1]
-            wait = last if isinstance(last, timedelta) else timedelta()
-            for each in self.processes.slots:
-                each.host.put(queue, self.storage.clock.now() + wait)
-
-    def was_answered(self, request: StoreRequest, seconds: float) -> None:
-        pass
-
-    def was_not_answered(self, request: StoreRequest) -> None:
-        pass
