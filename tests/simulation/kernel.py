@@ -60,8 +60,10 @@ class Kernel:
         Raises:
             Stuck: there is no end to what happens at one moment.
         """
+        turns, began = 0, self.now
         while True:
-            turns, began = 0, self.now
+            if self.now > began:
+                turns, began = 0, self.now
             while self._runnable:
                 turns += 1
                 if turns > MOST_TURNS:
