@@ -144,9 +144,9 @@ class Processes:
         death = instance.death
         if death is None:
             return
-        if when == "before" and death.requests > 0:
-            instance.death = death._replace(requests=death.requests - 1)
-        elif death.requests == 0 and (when == "after" or self._chance.random() < 0.5):
+        if when == "before":
+            instance.death = death = death._replace(requests=death.requests - 1)
+        if death.requests <= 0 and (when == "after" or self._chance.random() < 0.5):
             self._die(slot, instance, f"{when} {request.port}.{request.method}")
 
     def shown(self, queue: Queue, at: datetime) -> None:
