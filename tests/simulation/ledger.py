@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -18,10 +18,10 @@ from shared.delivery.attempt_record import KEPT_FOR
 from shared.delivery.delivery import Delivery
 from shared.delivery.messages.message import MessagePart
 from shared.delivery.messages.message_reader import decode
-from shared.delivery.policy import EndReason
+from shared.delivery.policy import EndReason, EndState
 from shared.delivery.profiles import PROFILES
 from shared.delivery.requests.added_headers import replay_job
-from shared.engine.ports import Queue, Received, Table
+from shared.engine.ports import Ended, Queue, Received, Table
 from shared.subscriptions.destination import EndpointType
 from tests.simulation.host import POISON
 from tests.simulation.kernel import Kernel, Process
@@ -138,7 +138,6 @@ class Ledger:
         self._holders: dict[str, tuple[Process, float]] = {}  # of messages
         self._unanswered: dict[int, StoreRequest] = {}  # puts that may take effect
         self._done: dict[int, StoreRequest] = {}  # puts whose process does not know it yet
-        self._unnamed: Counter[str] = Counter()  # events that were dropped without their names
 
     # ── What happens ──
 
@@ -209,18 +208,22 @@ class Ledger:
             entry.failed = (self._kernel.now, status, self._is_right(push.process))
             entry.statuses.add(status)
 
-    def dropped(self, process: str, name: str, reason: str, ids: Sequence[str], count: int) -> None:
-        """Enter what the log says of dropped events."""
-        numbers = [int(each.removeprefix("e")) for each in ids]
-        self.note(f"{process} drops {count} of {name}: {reason}", numbers)
-        if reason == EndReason.PAYLOAD_MISSING:
-            self.find("payload missing", f"{count} events of {name}")
-        self._unnamed[name] += count - len(ids)
-        for number in numbers:
-            open_ones = (each for each in self._of_event[name, number] if not each.ends)
-            entry = next(open_ones, None) or self._entry(name, number, "")
-            self._judge_end(entry, reason, is_drop=True)
-            self._end(entry, f"dropped: {reason}")
+    def ended(self, process: str, end: Ended) -> None:
+        """Enter an end that the app tells, once what follows is stored."""
+        name, number = end.key.subscription.lower(), self._number_of(end.delivery)
+        self.note(f"{process} ends {name} {number}: {end.state} {end.reason}", [number])
+        if end.reason is EndReason.PAYLOAD_MISSING:
+            self.find("payload missing", f"an event of {name}")
+            return
+        entry = self._entry(name, number, replay_job(end.delivery.origin.publish_id) or "")
+        if end.terms:
+            given = (end.terms.max_attempts, end.terms.time_to_live.total_seconds())
+            standing = self._standing(name, self._before_now())
+            if given not in [(e.attempts, e.time_to_live) for e in standing if e]:
+                self.find("wrong end", f"{end.reason} by terms of another time", entry)
+        if end.state is EndState.DROPPED:
+            self._judge_end(entry, end.reason, is_drop=True)
+            self._end(entry, f"dropped: {end.reason}")
 
     # ── What storage hears ──
 
@@ -396,8 +399,7 @@ class Ledger:
     def _judge_end(self, entry: Entry, reason: str, *, is_drop: bool) -> None:
         """Judge the grounds of an end by the terms that stood just then."""
         name, now = entry.subscription, self._kernel.now
-        since = now - (PATIENCE + 60 if self._had_fault_since(now - PATIENCE - 60) else 20)
-        standing = [*self._standing(name, since)]
+        standing = [*self._standing(name, self._before_now())]
         terms = [each for each in standing if each]
         event = self.published[entry.number]
         grounds = {
@@ -428,11 +430,7 @@ class Ledger:
         """Find what has no end."""
         for entry in self.entries.values():
             if entry.is_promised and not entry.ends:
-                if self._unnamed[entry.subscription]:
-                    self._unnamed[entry.subscription] -= 1
-                else:
-                    what = f"{entry.pushes} pushes {entry.job}"
-                    self.find("lost", what, entry)
+                self.find("lost", f"{entry.pushes} pushes {entry.job}", entry)
 
     # ── Parts of the above ──
 
@@ -512,8 +510,11 @@ class Ledger:
         """Enter by what a clock is wrong; up to ten seconds nobody notices."""
         self._unnoticed += min(abs(seconds), UNNOTICED)
 
-    def _had_fault_since(self, since: float) -> bool:
-        return any(at >= since for at in self._faults.values())
+    def _before_now(self) -> float:
+        """Return since when terms may count for what is stored now."""
+        long_ago = self._kernel.now - PATIENCE - 60
+        has_fault = any(at >= long_ago for at in self._faults.values())
+        return long_ago if has_fault else self._kernel.now - 20
 
     def _slack(self, process: Process) -> float:
         """Return for how long a process may go by what it knew."""

@@ -17,7 +17,7 @@ from pushgrid.testing.memory.faults import StoreRequest
 from shared.app import App
 from shared.engine.ports import Queue
 from shared.settings import Settings
-from shared.telemetry import LogLine, lines_to
+from shared.telemetry import lines_to
 from shared.watched_clock import WatchedClock
 from tests.simulation.endpoints import Endpoints, SimulatedPusher
 from tests.simulation.host import DEADLETTER, PERIODS, WAKE, FunctionsHost
@@ -158,7 +158,7 @@ class Processes:
 
     def _new(self, slot: int, skew: float) -> Instance:
         name, wrong = f"p{slot}.{len(self._by_name)}", [skew]
-        with lines_to(partial(self._hear, name)):
+        with lines_to(lambda _: None):
             process = Process(self._kernel, name, copy_context())
         if abs(skew) > SEEN_BY_CLOCK:
             self._seen["a wrong clock at start"] += 1
@@ -184,18 +184,13 @@ class Processes:
             threads=Threads(process),
             chance=chance,
         )
+        app.ended = partial(self._ledger.ended, name)
         rests = 60 if self._plan.is_long else 6
         host = FunctionsHost(app, process, store, self.storage.clock, draws, rests=rests)
         instance = Instance(process, clock, app, host, wrong)
         self._by_name[name] = (slot, instance)
         self._ledger.began(process, skew, lambda: clock.is_settled)
         return instance
-
-    def _hear(self, process: str, line: LogLine) -> None:
-        if line.event == "delivery.dropped":
-            given: Any = line.fields
-            names = (given["subscription"].lower(), str(given["reason"]))
-            self._ledger.dropped(process, *names, given.get("event_ids") or (), given["count"])
 
     def _die(self, slot: int, instance: Instance, where: str) -> None:
         death = instance.death
