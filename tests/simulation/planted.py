@@ -50,9 +50,9 @@ PLANTED = {
     ),
     "patience by the wall clock": Planted(
         "shared/engine/keeping/requeue.py",
-        "        give_up_at = loop_time() + patience.total_seconds()\n",
+        "        give_up_at = loop_time() + repeat_for.total_seconds()\n",
         "        loop_time = lambda: self.clock.now().timestamp()\n"
-        "        give_up_at = loop_time() + patience.total_seconds()\n",
+        "        give_up_at = loop_time() + repeat_for.total_seconds()\n",
     ),
     "an end by 503": Planted(
         "shared/delivery/policy.py",
@@ -71,7 +71,7 @@ PLANTED = {
     ),
     "an end that is not confirmed": Planted(
         f"{_DELIVERING}/settle.py",
-        "        return of_part.confirmed[1]\n",
+        "        return part.confirmed[1]\n",
         "        return True\n",
     ),
     "a filter ignored": Planted(
@@ -147,7 +147,7 @@ PLANTED = {
     ),
     "a failed part forgotten": Planted(
         f"{_DELIVERING}/deliver.py",
-        "                if len(parts) == 1 or not await self._store_apart(part):\n",
+        "                if len(parts) == 1 or not await self._store_apart(part, settler):\n",
         "                if len(parts) == 1:\n",
     ),
     "a late answer that takes back too much": Planted(
@@ -163,13 +163,8 @@ PLANTED = {
     ),
     "what was held forgotten": Planted(
         f"{_DELIVERING}/settle.py",
-        '            (self._held, True, "held"),\n',
-        "",
-    ),
-    "a lost message of poison": Planted(
-        f"{_TIMERS}/poison.py",
-        "            for part in each.parts:\n",
-        "            for part in each.parts[:-1]:\n",
+        "                self._keep(part, due, [kept], is_held=True)\n",
+        "                self._flush_soon()\n",
     ),
 }
 
