@@ -16,6 +16,7 @@ from pushgrid.testing.memory import START, MemoryStore
 from pushgrid.testing.memory.faults import StoreRequest
 from shared.delivery.attempt_record import KEPT_FOR
 from shared.delivery.delivery import Delivery
+from shared.delivery.delivery_profile import DeliveryProfile, Feature
 from shared.delivery.messages.message import MessagePart
 from shared.delivery.messages.message_reader import decode
 from shared.delivery.policy import EndReason, EndState
@@ -377,7 +378,7 @@ class Ledger:
         failed_at, status, is_dated = entry.failed
         if not is_dated:
             return
-        profile = PROFILES[self.topics[event.topic][0]]
+        profile = self._profile(event.topic)
         steps, tail = profile.schedule.steps, profile.schedule.tail
         step = steps[entry.pushes - 1] if entry.pushes <= len(steps) else tail
         if step is None:
@@ -402,6 +403,7 @@ class Ledger:
         standing = [*self._standing(name, self._before_now())]
         terms = [each for each in standing if each]
         event = self.published[entry.number]
+        rules = self._profile(event.topic).endpoints[EndpointType.WEBHOOK]
         grounds = {
             EndReason.MAX_ATTEMPTS: any(entry.pushes >= (each.attempts or 10**6) for each in terms)
             or self._settings["probation_counts_attempt"],
@@ -411,14 +413,15 @@ class Ledger:
             EndReason.SUBSCRIPTION_EXPIRED: any(each.expires <= now + CLOCKS for each in terms),
             EndReason.PROBATION: self._settings["probation_ends_events"],
             EndReason.DESTINATION_UNAVAILABLE: now - event.at > AWAY,
-            EndReason.CLIENT_ERROR: bool(entry.statuses),
+            EndReason.CLIENT_ERROR: bool(rules.final_failures) and 0 in entry.statuses,
         }
-        final = {EndReason(_STATUS[each]) for each in entry.statuses if each in _STATUS}
+        final = {_STATUS[each] for each in entry.statuses & rules.never_retried}
         if not grounds.get(EndReason(reason), EndReason(reason) in final):
             self.find("wrong end", f"{reason} after {entry.pushes} pushes", entry)
         by_terms = EndReason(reason) in {EndReason.MAX_ATTEMPTS, EndReason.TIME_TO_LIVE, *final}
+        features = self._profile(event.topic).features
         is_kept = all(each.dead_letter is not None for each in terms)
-        if is_drop and by_terms and terms and is_kept and self._has_dead_letters(event.topic):
+        if is_drop and by_terms and terms and is_kept and Feature.DEAD_LETTERS in features:
             self.find("wrong end", f"dropped ({reason}), not dead-lettered", entry)
 
     def _end(self, entry: Entry, how: str) -> None:
@@ -521,14 +524,13 @@ class Ledger:
         is_calm = self._faults.get(process, -1e9) < self._kernel.now - LINE
         return KNOWN_FOR + (2 if is_calm else 3 * GIVES_UP + 5)
 
-    def _has_dead_letters(self, topic: str) -> bool:
-        return self.topics[topic][0] != "2017"
+    def _profile(self, topic: str) -> DeliveryProfile:
+        return PROFILES[self.topics[topic][0]]
 
     def _terms(self, topic: str, document: Mapping[str, Any]) -> Terms:
         given = document["properties"]
-        policy, profile = given.get("retryPolicy") or {}, PROFILES[self.topics[topic][0]]
-        has_policy = topic not in self.topics or self.topics[topic][0] != "2017"
-        chosen = policy if has_policy else {}
+        profile = self._profile(topic)
+        chosen = given.get("retryPolicy") or {}
         limits = profile.limits
         attempts = limits.attempts and (chosen.get("maxDeliveryAttempts") or limits.attempts[0])
         minutes = chosen.get("eventTimeToLiveInMinutes")
