@@ -21,6 +21,7 @@ BEHAVIOURS = (
     *("ok", "ok", "ok", "slow", "hangs", "flaps", "throttles", "late", "lost answers"),
     *_FOR_EVER,
 )
+_DUE = (10, 40, 100, 400, 1000, 2800)  # seconds after an event, when it is tried again
 
 
 class Step(NamedTuple):
@@ -67,10 +68,10 @@ class _Drawing:
             self._topic(f"topic{number}")
         for number in range(chance.randint(2, 6)):
             self._subscription(f"sub{number}", 5.0 if number < 2 else self._time() / 3)
-        for _ in range(chance.randint(3, 9)):
-            self._change()
         for _ in range(chance.randint(4, 12) if is_long else chance.randint(8, 30)):
             self._publish()
+        for _ in range(chance.randint(4, 12)):
+            self._change()
         for _ in range(chance.randint(3, 12)):
             self._fault()
         return Plan(
@@ -142,6 +143,8 @@ class _Drawing:
             ("update", "update", "move", "pause", "pause", "delete", "replay", "more")
         )
         if kind == "update":
+            if chance.random() < 0.6:  # just before a retry is due: its process knows the old terms
+                at = self._published() + chance.choice(_DUE) + chance.uniform(-8, 2)
             self._add(at, "update", topic=topic, name=name, **self._terms(at))
         elif kind == "pause":
             self._add(at, "pause", name=name)
@@ -173,8 +176,10 @@ class _Drawing:
         chance = self._chance
         if chance.random() < 0.3:
             return self._time()
-        published = [each.at for each in self._steps if each.what == "publish"]
-        return min(chance.choice(published) + chance.uniform(-5, 120), self._heals_at * 0.95)
+        return min(self._published() + chance.uniform(-5, 120), self._heals_at * 0.95)
+
+    def _published(self) -> float:
+        return self._chance.choice([each.at for each in self._steps if each.what == "publish"])
 
     def _fault(self) -> None:
         chance, at = self._chance, self._near_traffic()
