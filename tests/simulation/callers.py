@@ -80,9 +80,12 @@ class Callers:
             self._arm("PUT", path, {"properties": self._subscription(topic, name, **terms)})
 
     def update(self, topic: str, name: str, **terms: Any) -> None:
-        self._patch(topic, name, self._subscription(topic, name, **terms))
+        if name in self._paths:
+            self._patch(topic, name, self._subscription(topic, name, **terms))
 
     def move(self, topic: str, name: str) -> None:
+        if name not in self._paths:
+            return
         self._urls[name] += 1
         destination = {"destination": self._destination(name, 1)}
         if self._is_of_namespace(topic):
@@ -99,8 +102,9 @@ class Callers:
         self._act(name, "DELETE")
 
     def replay(self, topic: str, name: str) -> None:
-        body = {"topic": self._topics[topic][0], "subscription": name}
-        self._arm("POST", f"{GRID}/replays", body, tries=2)
+        if name in self._paths:
+            body = {"topic": self._topics[topic][0], "subscription": name}
+            self._arm("POST", f"{GRID}/replays", body, tries=2)
 
     def publish(self, topic: str, count: int, size: int) -> None:
         instance, began = self._processes.any(), self._kernel.now
@@ -133,11 +137,9 @@ class Callers:
         return self._paths[topic].startswith(SHOP)
 
     def _patch(self, topic: str, name: str, properties: Any) -> None:
-        if name in self._paths:
-            is_below = self._is_of_namespace(topic)
-            self._arm(
-                "PATCH", self._paths[name], {"properties": properties} if is_below else properties
-            )
+        is_below = self._is_of_namespace(topic)
+        body = {"properties": properties} if is_below else properties
+        self._arm("PATCH", self._paths[name], body)
 
     def _act(self, name: str, method: str, action: str = "") -> None:
         if name in self._paths:
