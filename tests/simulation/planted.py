@@ -109,7 +109,7 @@ PLANTED = {
     "two writers of one dead letter": Planted(
         f"{_TIMERS}/dead_letters.py",
         "        if renewed is None:\n            del left[number]\n",
-        "        renewed, text = receipt, each.received.text\n"
+        "        renewed = renewed or receipt\n"
         "        if renewed is None:\n            del left[number]\n",
     ),
     "a wake that forgets the due time": Planted(
