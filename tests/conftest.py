@@ -24,7 +24,10 @@ _MARKED = {"browser", "contract", "integration", "e2e", "host", "perf", "worker"
 _ANOTHER_HOST = 3600
 
 #: What takes longest begins first, so that no process ends long after the others.
-_FIRST = ("e2e/test_soak.py", "conformance", "browser", "fuzz", "host", "e2e", "integration")
+_FIRST = (
+    *("e2e/test_soak.py", "simulation", "conformance", "browser", "fuzz", "host", "e2e"),
+    "integration",
+)
 
 # The developer's own settings must not reach the tests.
 for _name in list(os.environ):
