@@ -174,9 +174,13 @@ class _Drawing:
     def _near_traffic(self) -> float:
         """Return a time at which something is under way, more often than not."""
         chance = self._chance
-        if chance.random() < 0.3:
-            return self._time()
-        return min(self._published() + chance.uniform(-5, 120), self._heals_at * 0.95)
+        at, kind = self._published() + chance.uniform(-5, 120), chance.random()
+        if kind < 0.3:
+            at = self._time()
+        elif kind < 0.6:  # when a timer runs
+            period = chance.choice((MINUTE, 5 * MINUTE))
+            at = (at // period + chance.randint(1, 2)) * period + chance.uniform(-1, 3)
+        return min(at, self._heals_at * 0.95)
 
     def _published(self) -> float:
         return self._chance.choice([each.at for each in self._steps if each.what == "publish"])
