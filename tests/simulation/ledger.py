@@ -26,7 +26,7 @@ from shared.engine.ports import Ended, Queue, Received, Table
 from shared.subscriptions.destination import EndpointType
 from tests.simulation.host import POISON
 from tests.simulation.kernel import Kernel, Process
-from tests.simulation.plan import GIVES_UP, Plan
+from tests.simulation.plan import DAY, GIVES_UP, Plan
 
 KNOWN_FOR = 10.0  # seconds: the bound of the cache, twice its period
 SLOW = 1.0  # seconds: a request that takes longer is a fault
@@ -373,6 +373,13 @@ class Ledger:
         if until > latest:
             self.find("deleted early", f"{request.port} until {until}")
 
+    def _judge_payload(self, request: StoreRequest, _: Any) -> None:
+        """Judge whether a payload outlives the messages that name it."""
+        expires: Any = request.arguments[1]
+        left = (expires - START).total_seconds() - self._kernel.now
+        if left < DAY and self._is_right(self._processes[request.process]):
+            self.find("deleted early", f"a payload is kept for {left:.0f} s")
+
     def _judge_wait(self, entry: Entry, event: Published) -> None:
         assert entry.failed
         failed_at, status, is_dated = entry.failed
@@ -556,6 +563,7 @@ _EFFECTS: dict[tuple[str, str], Callable[[Ledger, StoreRequest, Any], None]] = {
     ("queues", "put"): Ledger._put,
     ("queues", "receive"): Ledger._received,
     ("dead_letters", "write"): Ledger._buried,
+    ("payloads", "write"): Ledger._judge_payload,
     ("payloads", "delete_expired"): Ledger._judge_retention,
     ("attempts", "delete_before"): Ledger._judge_retention,
     ("dead_letters", "write_poison"): Ledger._poisoned,
