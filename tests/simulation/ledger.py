@@ -22,7 +22,8 @@ from shared.delivery.messages.message_reader import decode
 from shared.delivery.policy import EndReason, EndState
 from shared.delivery.profiles import PROFILES
 from shared.delivery.requests.added_headers import replay_job
-from shared.engine.ports import Ended, Queue, Received, Table
+from shared.engine.ports import Queue, Received, Table
+from shared.engine.ports.settling import Ended
 from shared.subscriptions.destination import EndpointType
 from tests.simulation.host import POISON
 from tests.simulation.kernel import Kernel, Process

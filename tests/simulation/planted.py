@@ -119,9 +119,9 @@ PLANTED = {
     ),
     "a wake that deletes first": Planted(
         f"{_TIMERS}/wake.py",
-        "        if parts := _merged(group):\n",
+        "        if parts := merged(each.parts for each in group):\n",
         "        self.intake.delete_all(Queue.WAITING, group)\n"
-        "        if parts := _merged(group):\n",
+        "        if parts := merged(each.parts for each in group):\n",
     ),
     "a wake that doubles copies": Planted(
         f"{_TIMERS}/wake.py",

@@ -1,1 +1,0 @@
-"""A whole deployment in simulated time: see docs/testing.md."""
