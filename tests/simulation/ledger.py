@@ -32,6 +32,7 @@ from tests.simulation.plan import DAY, GIVES_UP, Plan
 KNOWN_FOR = 10.0  # seconds: the bound of the cache, twice its period
 SLOW = 1.0  # seconds: a request that takes longer is a fault
 CLOCKS = 12.0  # seconds that no clock notices
+READINGS = 2.0  # seconds by which two readings of a right clock may differ
 RUN = 120.0  # seconds of a timer's run
 LINE = 65.0  # seconds in an endpoint's line
 PATIENCE = 150.0  # seconds for which a failing put is repeated
@@ -86,6 +87,7 @@ class Published(NamedTuple):
     at: float  # when its request began
     by: Process
     is_dated: bool = True  # by a clock that is right
+    behind: float = 0.0  # seconds of that clock, as far as nobody notices
 
 
 class Push(NamedTuple):
@@ -137,9 +139,11 @@ class Ledger:
         self._faults: dict[Process, float] = {}  # when it had the last one
         self._jumps: dict[Process, float] = {}
         self._unnoticed = 0.0  # seconds by which clocks differ
+        self._ahead: defaultdict[Process, float] = defaultdict(float)  # seconds of its clock
         self._holders: dict[str, tuple[Process, float]] = {}  # of messages
-        self._unanswered: dict[int, StoreRequest] = {}  # puts that may take effect
+        self._unanswered: dict[int, StoreRequest] = {}  # puts and receives that may take effect
         self._done: dict[int, StoreRequest] = {}  # puts whose process does not know it yet
+        self._given: dict[int, tuple[StoreRequest, Sequence[Received]]] = {}  # nor what it received
 
     # ── What happens ──
 
@@ -159,7 +163,7 @@ class Ledger:
         self._processes[process.name] = process
         self._is_settled[process] = is_settled
         self._jumps[process] = self._kernel.now if abs(skew) > UNNOTICED else -DOUBT
-        self._differs_by(skew)
+        self._differs_by(process, skew)
 
     def fault(self, process: Process, what: str) -> None:
         """Enter that a process has a fault that may repeat what it has in hand."""
@@ -168,11 +172,13 @@ class Ledger:
 
     def jumped(self, process: Process, by: float) -> None:
         self._jumps[process] = self._kernel.now
-        self._differs_by(by)
+        self._differs_by(process, by)
         self.note(f"{process.name} its clock jumps by {by:+.0f} s")
 
     def sent(self, number: int, event: Published) -> None:
-        self.published[number] = event._replace(is_dated=self._is_right(event.by))
+        behind = self._unnoticed_of(event.by, -1)
+        is_dated = self._is_right(event.by)
+        self.published[number] = event._replace(is_dated=is_dated, behind=behind)
 
     def answered(self, numbers: Sequence[int], status: int) -> None:
         """Enter the answer to a publish request: 200 promises."""
@@ -224,7 +230,7 @@ class Ledger:
             if given not in [(e.attempts, e.time_to_live) for e in standing if e]:
                 self.find("wrong end", f"{end.reason} by terms of another time", entry)
         if end.state is EndState.DROPPED:
-            self._judge_end(entry, end.reason, is_drop=True)
+            self._judge_end(entry, end.reason, self._processes[process], is_drop=True)
             self._end(entry, f"dropped: {end.reason}")
 
     # ── What storage hears ──
@@ -241,6 +247,7 @@ class Ledger:
 
     def was_answered(self, request: StoreRequest, seconds: float) -> None:
         self._done.pop(id(request), None)
+        self._given.pop(id(request), None)
         if seconds > SLOW:
             process = self._processes[request.process]
             self.fault(process, f"waits {seconds:.0f} s for {request.port}.{request.method}")
@@ -253,6 +260,11 @@ class Ledger:
                 self._copy(request, "its answer was lost")
             else:
                 self._unanswered[id(request)] = request
+        elif (request.port, request.method) == ("queues", "receive"):
+            _, messages = self._given.pop(id(request), (request, ()))
+            for message in messages:  # which nobody gets
+                self._holders.pop(message.receipt.message_id, None)
+            self._unanswered[id(request)] = request
 
     def _stored(self, request: StoreRequest, _: Any) -> None:
         given: Any = request.arguments
@@ -282,14 +294,18 @@ class Ledger:
                     entry.copies = max(first.records - 1, 0)  # each record is replayed
                 if part.dead_letter:
                     entry.dying += 1
-                    self._judge_end(entry, part.dead_letter.reason, is_drop=False)
+                    by = self._processes[request.process]
+                    self._judge_end(entry, part.dead_letter.reason, by, is_drop=False)
 
     def _received(self, request: StoreRequest, result: Sequence[Received]) -> None:
         (queue, *_), process = request.arguments, self._processes[request.process]
+        is_late = id(request) in self._unanswered
+        if not is_late:
+            self._given[id(request)] = request, result
         for message in result:
             identity = message.receipt.message_id
             holder = self._holders.pop(identity, None)
-            if process.is_alive:  # else nobody gets it
+            if process.is_alive and not is_late:  # else nobody gets it
                 self._holders[identity] = (process, self._kernel.now)
             for part, numbers in self._parts(message.text):
                 told = f"  {queue} gives {part.subscription} {numbers} #{message.count}"
@@ -304,7 +320,7 @@ class Ledger:
         if holder and self._faults.get(holder[0], -RUN) < holder[1] - began:
             parts = [(part.subscription, n) for part, n in self._parts(message.text)]
             self.find("comes again", f"{queue} {parts} without a fault")
-        if queue in _COPIED:
+        if holder and queue in _COPIED:
             self._copied(message.text, "its message comes again")
 
     def _buried(self, request: StoreRequest, result: Any) -> None:
@@ -405,18 +421,19 @@ class Ledger:
         if early > EARLY + self._unnoticed + doubt:
             self.find("early", f"{early:.1f} s before its step", entry)
 
-    def _judge_end(self, entry: Entry, reason: str, *, is_drop: bool) -> None:
+    def _judge_end(self, entry: Entry, reason: str, by: Process, *, is_drop: bool) -> None:
         """Judge the grounds of an end by the terms that stood just then."""
         name, now = entry.subscription, self._kernel.now
         standing = [*self._standing(name, self._before_now())]
         terms = [each for each in standing if each]
         event = self.published[entry.number]
         rules = self._profile(event.topic).endpoints[EndpointType.WEBHOOK]
+        age = now - event.at + READINGS + event.behind + self._unnoticed_of(by, 1)
         grounds = {
             EndReason.MAX_ATTEMPTS: any(entry.pushes >= (each.attempts or 10**6) for each in terms)
             or self._settings["probation_counts_attempt"],
             EndReason.TIME_TO_LIVE: bool(entry.job)
-            or any(now - event.at >= each.time_to_live - CLOCKS for each in terms),
+            or any(age >= each.time_to_live for each in terms),
             EndReason.SUBSCRIPTION_DELETED: self._was_deleted_since(name, event.at),
             EndReason.SUBSCRIPTION_EXPIRED: any(each.expires <= now + CLOCKS for each in terms),
             EndReason.PROBATION: self._settings["probation_ends_events"],
@@ -517,8 +534,14 @@ class Ledger:
         has_jumped = self._jumps[process] > self._kernel.now - DOUBT
         return self._is_settled[process]() and not has_jumped
 
-    def _differs_by(self, seconds: float) -> None:
+    def _unnoticed_of(self, process: Process, sign: int) -> float:
+        """Return by what its clock is ahead (1) or behind (-1), as far as nobody notices."""
+        return min(max(sign * self._ahead[process], 0.0), UNNOTICED)
+
+    def _differs_by(self, process: Process, seconds: float) -> None:
         """Enter by what a clock is wrong; up to ten seconds nobody notices."""
+        if abs(seconds) <= UNNOTICED:
+            self._ahead[process] += seconds
         self._unnoticed += min(abs(seconds), UNNOTICED)
 
     def _before_now(self) -> float:
