@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections import defaultdict
+from bisect import bisect_left
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -34,6 +35,7 @@ SLOW = 1.0  # seconds: a request that takes longer is a fault
 CLOCKS = 12.0  # seconds that no clock notices
 READINGS = 2.0  # seconds by which two readings of a right clock may differ
 RUN = 120.0  # seconds of a timer's run
+READ_FOR = 6.0  # seconds from a read of the terms to the end that they justify, without a fault
 LINE = 65.0  # seconds in an endpoint's line
 PATIENCE = 150.0  # seconds for which a failing put is repeated
 AHEAD = 60.0  # seconds by which a wrong clock may cut a wait: those that wake leaves to it
@@ -135,6 +137,7 @@ class Ledger:
         self._processes: dict[str, Process] = {}
         self._is_settled: dict[Process, Callable[[], bool]] = {}
         self._versions: defaultdict[str, list[tuple[float, Terms | None]]] = defaultdict(list)
+        self._reads: defaultdict[tuple[str, str], list[float]] = defaultdict(list)  # uncached
         self._topic_of: dict[str, str] = {}
         self._faults: dict[Process, float] = {}  # when it had the last one
         self._jumps: dict[Process, float] = {}
@@ -275,6 +278,11 @@ class Ledger:
             terms = self._terms(topic.lower(), document) if document else None
             self._versions[name.lower()].append((self._kernel.now, terms))
 
+    def _read(self, request: StoreRequest, _: Any) -> None:
+        table, _topic, name, *_ = request.arguments
+        if table is Table.EVENT_SUBSCRIPTIONS:
+            self._reads[request.process, str(name).lower()].append(self._kernel.now)
+
     def _put(self, request: StoreRequest, _: Any) -> None:
         given: Any = request.arguments
         queue, text = given[:2]
@@ -282,9 +290,12 @@ class Ledger:
             self.find("poison", f"a message moves to {queue}")
         for part, numbers in self._parts(text):
             self.note(f"  to {queue} for {part.subscription}: {numbers}", numbers)
-            for number, delivery in zip(numbers, part.deliveries, strict=True):
-                job = replay_job(delivery.origin.publish_id) or ""
+            jobs = [replay_job(each.origin.publish_id) or "" for each in part.deliveries]
+            seen = Counter(zip(numbers, jobs, strict=True))
+            for number, job in seen:
                 entry = self._entry(part.subscription.lower(), number, job)
+                if number >= 0 and seen[number, job] > 1:
+                    self.find("repeated", "twice in one message", entry)
                 if entry.put_at < 0:
                     entry.put_at = self._kernel.now
                 if job and not entry.is_promised:
@@ -356,7 +367,8 @@ class Ledger:
         published = self._standing(name, event.at - KNOWN_FOR - GIVES_UP - 1)
         if any(all(e and e.is_paused for e in versions) for versions in (standing, published)):
             self.find("while paused", "pushed in a pause that its process knows", entry)
-        if not any(self._standing(name, now - LINE - self._slack(push.process))):
+        owners = [*filter(None, self._standing(name, now - LINE - self._slack(push.process)))]
+        if not any(self._was_there(name, each.generation, entry.put_at) for each in owners):
             self.find("deleted", "pushed after its subscription was deleted", entry)
         limits = [each for each in standing if each]
         self._judge_life(push, entry, event, limits)
@@ -424,7 +436,11 @@ class Ledger:
     def _judge_end(self, entry: Entry, reason: str, by: Process, *, is_drop: bool) -> None:
         """Judge the grounds of an end by the terms that stood just then."""
         name, now = entry.subscription, self._kernel.now
-        standing = [*self._standing(name, self._before_now())]
+        read_at = self._read_at(by, name)
+        if read_at is None and reason != EndReason.DESTINATION_UNAVAILABLE:
+            self.find("wrong end", f"{reason}, and its terms were not read", entry)
+            return
+        standing = [*self._standing(name, now if read_at is None else read_at)]
         terms = [each for each in standing if each]
         event = self.published[entry.number]
         rules = self._profile(event.topic).endpoints[EndpointType.WEBHOOK]
@@ -512,6 +528,13 @@ class Ledger:
                 return
         yield None
 
+    def _was_there(self, name: str, generation: str, at: float) -> bool:
+        """Tell whether a subscription of that generation was stored by then."""
+        versions = self._versions[name]
+        return any(
+            each and each.generation == generation and since <= at for since, each in versions
+        )
+
     def _was_deleted_since(self, name: str, since: float) -> bool:
         found = {each and each.generation for each in self._standing(name, since)}
         return None in found or len(found) > 1
@@ -544,11 +567,18 @@ class Ledger:
             self._ahead[process] += seconds
         self._unnoticed += min(abs(seconds), UNNOTICED)
 
-    def _before_now(self) -> float:
+    def _before_now(self, calm: float = 20.0) -> float:
         """Return since when terms may count for what is stored now."""
         long_ago = self._kernel.now - PATIENCE - 60
         has_fault = any(at >= long_ago for at in self._faults.values())
-        return long_ago if has_fault else self._kernel.now - 20
+        return long_ago if has_fault else self._kernel.now - calm
+
+    def _read_at(self, process: Process, name: str) -> float | None:
+        """Return when a process may have read the terms of what it ends now, uncached."""
+        since = self._before_now(READ_FOR)
+        reads = self._reads[process.name, name]
+        place = bisect_left(reads, since)
+        return reads[place] if place < len(reads) else None
 
     def _slack(self, process: Process) -> float:
         """Return for how long a process may go by what it knew."""
@@ -584,6 +614,7 @@ class Ledger:
 _EFFECTS: dict[tuple[str, str], Callable[[Ledger, StoreRequest, Any], None]] = {
     ("documents", "put"): Ledger._stored,
     ("documents", "delete"): Ledger._stored,
+    ("documents", "get"): Ledger._read,
     ("queues", "put"): Ledger._put,
     ("queues", "receive"): Ledger._received,
     ("dead_letters", "write"): Ledger._buried,
