@@ -12,7 +12,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from pushgrid.testing.subscriber import consent
-from shared.delivery.requests.added_headers import REPLAY_HEADER
+from shared.delivery.requests.push_request import REPLAY_HEADER
 from shared.http import (
     Answered,
     Exchange,
