@@ -34,8 +34,8 @@ _DELIVERING, _TIMERS = "shared/engine/delivering", "shared/engine/timers"
 PLANTED = {
     "one part of a message skipped": Planted(
         f"{_DELIVERING}/deliver.py",
-        "        return self.clock_records.as_read(found)\n",
-        "        return self.clock_records.as_read(found[:-1] or found)\n",
+        "        self.clock_records.record_all(bounds, found[0].key)\n        return found\n",
+        "        return found[:-1] or found\n",
     ),
     "a commit's last message dropped": Planted(
         "shared/engine/publishing/commit.py",
@@ -130,8 +130,8 @@ PLANTED = {
     ),
     "a time of publication that is cut and stored": Planted(
         "shared/engine/keeping/clock_records.py",
-        "bounded_message(each, bounds, corrects=is_settled)",
-        "bounded_message(each, bounds, corrects=True)",
+        "Bounds(self.clock.now(), corrects=self.clock.is_settled)",
+        "Bounds(self.clock.now(), corrects=True)",
     ),
     "a wrong clock that is believed": Planted(
         "shared/watched_clock.py",
