@@ -40,7 +40,9 @@ class Answer(NamedTuple):
 
 _DRAW: Mapping[str, Callable[[Random], Answer]] = {
     "slow": lambda chance: Answer(chance.uniform(1, 26), OK),
-    "late": lambda chance: Answer(chance.choice((chance.uniform(20, 190), FOREVER)), OK),
+    "late": lambda chance: Answer(
+        chance.choice((chance.uniform(20, 190), chance.uniform(29, 45), FOREVER)), OK
+    ),
     "hangs": lambda _: Answer(FOREVER, 0),
     "fails": lambda chance: Answer(chance.random(), chance.choice((500, 503, 502, 408, 0))),
     "throttles": lambda chance: Answer(

@@ -16,12 +16,12 @@ from typing import Any, NamedTuple
 from pushgrid.testing.memory import START, MemoryStore
 from pushgrid.testing.memory.faults import StoreRequest
 from shared.delivery.attempt_record import KEPT_FOR
+from shared.delivery.delivery import Delivery, replay_job
 from shared.delivery.delivery_profile import DeliveryProfile, Feature
 from shared.delivery.messages.message import MessagePart
 from shared.delivery.messages.message_reader import decode
 from shared.delivery.policy import EndReason, EndState
 from shared.delivery.profiles import PROFILES
-from shared.delivery.delivery import Delivery, replay_job
 from shared.engine.ports import Queue, Received, Table
 from shared.engine.ports.settling import Ended
 from shared.subscriptions.destination import EndpointType

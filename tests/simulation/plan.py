@@ -11,7 +11,10 @@ MINUTE, DAY = 60.0, 86400.0
 GIVES_UP = 16.0  # seconds in which a request to storage ends (docs/decisions.md)
 KINDS = ("a", "b", "c")  # of events: what filters choose by
 CLOUD, CUSTOM = "CloudEventSchemaV1_0", "CustomEventSchema"
-STORMS = ("slow", "fails before", "fails after", "takes effect late", "stored twice", "outage")
+STORMS = (
+    *("slow", "fails before", "fails after", "takes effect late", "stored twice", "outage"),
+    "untimed",
+)
 PORTS = ("documents", "queues", "payloads", "dead_letters", "attempts", "counts")
 OTHER_ACCOUNT = "elsewhere"
 # What a storm hits: everything, or one part of storage.
@@ -139,28 +142,47 @@ class _Drawing:
     def _change(self) -> None:
         chance, at = self._chance, self._time()
         topic, name = chance.choice(self._subscriptions)
-        kind = chance.choice(
-            ("update", "update", "move", "pause", "pause", "delete", "replay", "more")
-        )
-        if kind == "update":
-            if chance.random() < 0.6:  # just before a retry is due: its process knows the old terms
-                at = self._published() + chance.choice(_DUE) + chance.uniform(-8, 2)
-            self._add(at, "update", topic=topic, name=name, **self._terms(at))
-        elif kind == "pause":
-            self._add(at, "pause", name=name)
-            lasts = chance.uniform(0.5, 15) * MINUTE * (60 if self._is_long else 1)
-            self._add(at + lasts, "resume", name=name)
-        elif kind == "delete":
-            self._add(at, "delete", name=name)
-            again = at + chance.uniform(0, 10) * MINUTE
-            if chance.random() < 0.5:
-                self._add(again, "subscribe", topic=topic, name=name, **self._terms(again))
-        elif kind == "more":
-            self._subscription(f"sub{len(self._subscriptions)}", at)
-        else:
-            self._add(at, kind, topic=topic, name=name)
-            if kind == "replay" and chance.random() < 0.5:
-                self._add(at + chance.uniform(2, 10) * MINUTE, kind, topic=topic, name=name)
+        changes = (self._update, self._update, self._move, self._pause, self._pause)
+        others = (self._delete, self._recreate, self._replay, self._more)
+        chance.choice((*changes, *others))(at, topic, name)
+
+    def _update(self, at: float, topic: str, name: str) -> None:
+        chance = self._chance
+        if chance.random() < 0.6:  # just before a retry is due: its process knows the old terms
+            at = self._published() + chance.choice(_DUE) + chance.uniform(-8, 2)
+        self._add(at, "update", topic=topic, name=name, **self._terms(at))
+
+    def _move(self, at: float, topic: str, name: str) -> None:
+        self._add(at, "move", topic=topic, name=name)
+
+    def _pause(self, at: float, _: str, name: str) -> None:
+        self._add(at, "pause", name=name)
+        lasts = self._chance.uniform(0.5, 15) * MINUTE * (60 if self._is_long else 1)
+        self._add(at + lasts, "resume", name=name)
+
+    def _delete(self, at: float, topic: str, name: str) -> None:
+        self._add(at, "delete", name=name)
+        if self._chance.random() < 0.5:
+            again = at + self._chance.uniform(0, 10) * MINUTE
+            self._add(again, "subscribe", topic=topic, name=name, **self._terms(again))
+
+    def _recreate(self, _: float, topic: str, name: str) -> None:
+        """While retries wait."""
+        at = self._published()
+        self._add(at - 1, "behave", name=name, behaviour="fails", until=at + 3 * MINUTE)
+        at += self._chance.uniform(15, 90)
+        self._add(at, "delete", name=name)
+        at += self._chance.uniform(5, 20)
+        self._add(at, "subscribe", topic=topic, name=name, **self._terms(at))
+
+    def _replay(self, at: float, topic: str, name: str) -> None:
+        self._add(at, "replay", topic=topic, name=name)
+        if self._chance.random() < 0.5:
+            again = at + self._chance.uniform(2, 10) * MINUTE
+            self._add(again, "replay", topic=topic, name=name)
+
+    def _more(self, at: float, *_: str) -> None:
+        self._subscription(f"sub{len(self._subscriptions)}", at)
 
     def _publish(self) -> None:
         chance, at = self._chance, self._time()
@@ -186,27 +208,58 @@ class _Drawing:
         return self._chance.choice([each.at for each in self._steps if each.what == "publish"])
 
     def _fault(self) -> None:
-        chance, at = self._chance, self._near_traffic()
-        process = chance.randrange(self._processes)
-        kind = chance.choice(("storm", "storm", "storm", "kill", "kill", "freeze", "jump"))
-        if kind == "kill":
-            args = {
-                "requests": chance.randrange(20),
-                "down": chance.choice((0.5, 5.0, 60.0, 900.0)),
-                "again": chance.choice((0, 0, 1, 3)),
-                "skew": chance.choice((0, 0, 0, -3600, 3600, 5, 86400)),
-            }
-            self._add(at, "kill", process=process, **args)
-        elif kind == "freeze":
-            seconds = chance.choice((5, 90, 400, 700, 1800))
-            self._add(at, "freeze", process=process, seconds=seconds)
-        elif kind == "jump":
-            by = chance.choice((-7200, -60, -8, 8, 60, 7200, 100_000))
-            self._add(at, "jump", process=process, by=by)
-        else:
-            storm = chance.choice(STORMS)
-            ports = ("queues",) if storm == "stored twice" else chance.choice(_HIT)
-            lasts = chance.uniform(0.2, 6) * MINUTE * (5 if self._is_long else 1)
-            share = 1.0 if storm == "outage" else chance.choice((0.05, 0.3, 0.9))
-            until = min(at + lasts, self._heals_at)
-            self._add(at, "storm", kind=storm, until=until, share=share, ports=ports)
+        at, process = self._near_traffic(), self._chance.randrange(self._processes)
+        faults = (self._any_storm, self._any_storm, self._any_storm, self._any_kill, self._any_kill)
+        others = (self._freeze, self._jump, self._outage, self._slow_timer, self._dark)
+        self._chance.choice((*faults, *others))(at, process)
+
+    def _any_storm(self, at: float, _: int) -> None:
+        chance = self._chance
+        storm = chance.choice(STORMS)
+        ports = ("queues",) if storm == "stored twice" else chance.choice(_HIT)
+        lasts = chance.uniform(0.2, 6) * MINUTE * (5 if self._is_long else 1)
+        share = 1.0 if storm == "outage" else chance.choice((0.05, 0.3, 0.9))
+        self._storm(at, storm, lasts, share, ports)
+
+    def _any_kill(self, at: float, process: int) -> None:
+        self._kill(at, process, self._chance.choice((0, 0, 0, -3600, 3600, 5, 86400)))
+
+    def _freeze(self, at: float, process: int) -> None:
+        seconds = self._chance.choice((5, 90, 400, 700, 1800))
+        self._add(at, "freeze", process=process, seconds=seconds)
+
+    def _jump(self, at: float, process: int) -> None:
+        by = self._chance.choice((-7200, -60, -8, 8, 60, 7200, 100_000))
+        self._add(at, "jump", process=process, by=by)
+
+    def _outage(self, *_: float) -> None:
+        """As long as an app tries to store what follows, or longer."""
+        at = self._published() + self._chance.uniform(0.3, 30)
+        self._storm(at, "outage", self._chance.uniform(100, 200), 1.0, ("queues", "documents"))
+
+    def _slow_timer(self, _: float, process: int) -> None:
+        """Dead letters are written while storage is slow or fails; perhaps a process freezes."""
+        chance = self._chance
+        at = (self._published() // 300 + chance.randint(1, 2)) * 300
+        storm = chance.choice(("slow", "slow", "fails before"))
+        self._storm(at, storm, MINUTE, 0.9, chance.choice((("dead_letters",), ())))
+        if storm == "slow":
+            at += chance.uniform(2, 40)
+            self._add(at, "freeze", process=process, seconds=chance.uniform(310, 700))
+
+    def _dark(self, at: float, process: int) -> None:
+        """A process whose clock is slow starts, and no answer has a time."""
+        self._kill(at, process, -3600)
+        self._storm(at, "untimed", self._chance.uniform(3, 9) * MINUTE, 1.0, ())
+
+    def _kill(self, at: float, process: int, skew: float) -> None:
+        chance = self._chance
+        requests, down = chance.randrange(20), chance.choice((0.5, 5.0, 60.0, 900.0))
+        again = chance.choice((0, 0, 1, 3))
+        self._add(at, "kill", process=process, requests=requests, down=down, again=again, skew=skew)
+
+    def _storm(
+        self, at: float, kind: str, lasts: float, share: float, ports: tuple[str, ...]
+    ) -> None:
+        until = min(at + lasts, self._heals_at)
+        self._add(at, "storm", kind=kind, until=until, share=share, ports=ports)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from random import Random
 from typing import NamedTuple, NoReturn, TypeVar
@@ -47,6 +47,22 @@ class Fate(NamedTuple):
     is_done: bool = True
     is_answered: bool = True
     copies: int = 0  # effects beyond the first
+    is_timed: bool = True
+
+
+_FATES: Mapping[str, Callable[[Callable[[], float], StoreRequest], Fate]] = {
+    "slow": lambda draw, _: Fate(draw() * GIVES_UP / 2, draw() * GIVES_UP / 2),
+    "fails before": lambda draw, _: Fate(draw() * 3, is_done=False, is_answered=False),
+    "fails after": lambda draw, _: Fate(draw() * 3, draw() * 3, is_answered=False),
+    "takes effect late": lambda draw, _: Fate(
+        GIVES_UP + draw() * (LONGEST - GIVES_UP), is_answered=False
+    ),
+    "stored twice": lambda draw, request: Fate(
+        draw(), draw(), copies=int((request.port, request.method) == ("queues", "put"))
+    ),
+    "outage": lambda draw, _: Fate(draw() * GIVES_UP, is_done=False, is_answered=False),
+    "untimed": lambda draw, _: Fate(draw() * USUAL, is_timed=False),
+}
 
 
 class Weather:
@@ -63,25 +79,9 @@ class Weather:
             is_near = storm.since <= now < storm.until and storm.concerns(request)
             if is_near and draw() < storm.share:
                 self._seen[storm.kind] += 1
-                return self._of(storm.kind, request)
+                return _FATES[storm.kind](draw, request)
         takes = draw() * USUAL
         return Fate(before=takes) if draw() < 0.5 else Fate(after=takes)
-
-    def _of(self, kind: str, request: StoreRequest) -> Fate:
-        draw = self._chance.random
-        if kind == "slow":
-            return Fate(draw() * GIVES_UP / 2, draw() * GIVES_UP / 2)
-        if kind == "fails before":
-            return Fate(draw() * 3, is_done=False, is_answered=False)
-        if kind == "fails after":
-            return Fate(draw() * 3, draw() * 3, is_answered=False)
-        if kind == "takes effect late":
-            return Fate(GIVES_UP + draw() * (LONGEST - GIVES_UP), is_answered=False)
-        if kind == "stored twice":
-            return Fate(
-                draw(), draw(), copies=int(request.method == "put" and request.port == "queues")
-            )
-        return Fate(draw() * GIVES_UP, is_done=False, is_answered=False)  # an outage
 
 
 class Storage:
@@ -120,7 +120,7 @@ class Storage:
             self._ledger.was_not_answered(request)
             raise StorageUnreachable if took > UNREACHABLE else StorageUnavailable
         told = self.clock.now().replace(microsecond=0)  # as a header has it
-        self.clocks[request.process].storage_answered(told, took)
+        self.clocks[request.process].storage_answered(told if fate.is_timed else None, took)
         self._ledger.was_answered(request, took)
         if fault:
             raise fault
