@@ -43,6 +43,7 @@ class Kernel:
         self.now = 0.0  # seconds
         self.current: Strand | None = None
         self.hub = getcurrent()
+        self._turns, self._turned_at = 0, 0.0
         self._runnable: list[Strand] = []
         self._timers: list[tuple[float, float, int, Timer]] = []
         self._numbers = itertools.count()
@@ -60,14 +61,9 @@ class Kernel:
         Raises:
             Stuck: there is no end to what happens at one moment.
         """
-        turns, began = 0, self.now
         while True:
-            if self.now > began:
-                turns, began = 0, self.now
             while self._runnable:
-                turns += 1
-                if turns > MOST_TURNS:
-                    raise Stuck(f"{MOST_TURNS} turns at {began:.3f}")
+                self._turn()
                 place = int(self.chance.random() * len(self._runnable))
                 strand, self._runnable[place] = self._runnable[place], self._runnable[-1]
                 self._runnable.pop()
@@ -82,6 +78,21 @@ class Kernel:
             when, _, _, timer = heapq.heappop(self._timers)
             self.now = max(self.now, when)
             timer.run()
+
+    def _turn(self) -> None:
+        """Count the turns of one moment."""
+        self._turns = self._turns + 1 if self._turned_at == self.now else 1
+        self._turned_at = self.now
+        if self._turns > MOST_TURNS:
+            raise Stuck(f"{MOST_TURNS} turns at {self.now:.3f}")
+
+    def is_next(self, strand: Strand) -> bool:
+        """Tell whether the current strand goes on at once: no other can run. Else it is ready."""
+        if self._runnable or strand.process.is_frozen or not strand.process.is_alive:
+            self.ready(strand)
+            return False
+        self._turn()
+        return True
 
     def ready(self, strand: Strand) -> None:
         """Let a strand run, once, unless its process is dead; if that is frozen, after it."""
@@ -124,7 +135,11 @@ class StorageClock(FakeClock):
         self._kernel = kernel
 
     def now(self) -> datetime:
-        return START + timedelta(seconds=self._kernel.now)
+        return self.moment(0.0)
+
+    def moment(self, skew: float) -> datetime:
+        """Return what a clock shows that is off by so many seconds."""
+        return START + timedelta(seconds=self._kernel.now + skew)
 
     @property
     def elsewhere(self) -> Elsewhere:
@@ -217,16 +232,14 @@ class Loop(_EventLoop):  # type: ignore[misc]
 
     def _serve(self) -> None:
         kernel, ready = self._kernel, self._ready
+        asyncio._set_running_loop(self)
         while True:
             if kernel.shuffles and len(ready) > 1:
                 ready.rotate(-int(kernel.chance.random() * len(ready)))
             if ready:
-                asyncio._set_running_loop(self)
                 ready.popleft().run()
-                asyncio._set_running_loop(None)
-            if ready:
-                kernel.ready(self._strand)
-            kernel.switch()
+            if not ready or not kernel.is_next(self._strand):
+                kernel.switch()
 
     def time(self) -> float:
         return self._kernel.now

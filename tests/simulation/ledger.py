@@ -133,6 +133,7 @@ class Ledger:
         self.topics: dict[str, tuple[str, float]] = {}  # profile, and the longest time to live
         self.digest = hashlib.blake2b(digest_size=16)
         self.story: list[tuple[float, str, frozenset[int]]] | None = [] if tells else None
+        self._parts = lru_cache(maxsize=4096)(self._read_parts)
         self._processes: dict[str, Process] = {}
         self._is_settled: dict[Process, Callable[[], bool]] = {}
         self._versions: defaultdict[str, list[tuple[float, Terms | None]]] = defaultdict(list)
@@ -140,6 +141,7 @@ class Ledger:
         self._topic_of: dict[str, str] = {}
         self._faults: dict[Process, float] = {}  # when it had the last one
         self._jumps: dict[Process, float] = {}
+        self._told = set[Process]()  # that storage has told its time
         self._unnoticed = 0.0  # seconds by which clocks differ
         self._ahead: defaultdict[Process, float] = defaultdict(float)  # seconds of its clock
         self._holders: dict[str, tuple[Process, float]] = {}  # of messages
@@ -178,7 +180,7 @@ class Ledger:
         self.note(f"{process.name} its clock jumps by {by:+.0f} s")
 
     def sent(self, number: int, event: Published) -> None:
-        behind = self._unnoticed_of(event.by, -1)
+        behind = self._unnoticed_of(event.by, -1) if event.by in self._told else 1e9
         is_dated = self._is_right(event.by)
         self.published[number] = event._replace(is_dated=is_dated, behind=behind)
 
@@ -247,11 +249,13 @@ class Ledger:
                 self._copy(request, "it is stored twice, or its answer was lost")
             self._done[id(request)] = request
 
-    def was_answered(self, request: StoreRequest, seconds: float) -> None:
+    def was_answered(self, request: StoreRequest, seconds: float, *, is_timed: bool) -> None:
+        process = self._processes[request.process]
         self._done.pop(id(request), None)
         self._given.pop(id(request), None)
+        if is_timed:
+            self._told.add(process)
         if seconds > SLOW:
-            process = self._processes[request.process]
             self.fault(process, f"waits {seconds:.0f} s for {request.port}.{request.method}")
 
     def was_not_answered(self, request: StoreRequest) -> None:
@@ -302,8 +306,7 @@ class Ledger:
                 if job and not entry.is_promised:
                     entry.is_promised = True
                     self._judge_replay(entry)
-                    first = self._entry(part.subscription.lower(), number, "")
-                    entry.copies = max(first.records - 1, 0)  # each record is replayed
+                    entry.copies = max(most - 1, 0)
                 if part.dead_letter:
                     entry.dying += 1
                     by = self._processes[request.process]
@@ -505,10 +508,10 @@ class Ledger:
                 job = replay_job(delivery.origin.publish_id) or ""
                 self._entry(part.subscription.lower(), number, job).copies += 1
 
-    def _parts(self, text: str) -> Iterator[tuple[MessagePart, tuple[int, ...]]]:
-        found = _decoded(text)
-        for part in found if isinstance(found, tuple) else ():
-            yield part, tuple(map(self._number_of, part.deliveries))
+    def _read_parts(self, text: str) -> Sequence[tuple[MessagePart, tuple[int, ...]]]:
+        found = decode(text)
+        parts = found if isinstance(found, tuple) else ()
+        return [(part, tuple(map(self._number_of, part.deliveries))) for part in parts]
 
     def _number_of(self, delivery: Delivery) -> int:
         text, origin = delivery.text, delivery.origin
@@ -624,11 +627,6 @@ _EFFECTS: dict[tuple[str, str], Callable[[Ledger, StoreRequest, Any], None]] = {
     ("attempts", "delete_before"): Ledger._judge_retention,
     ("dead_letters", "write_poison"): Ledger._poisoned,
 }
-
-
-@lru_cache(maxsize=4096)
-def _decoded(text: str) -> Any:
-    return decode(text)
 
 
 def _found(record: Any) -> str:

@@ -121,7 +121,7 @@ class Storage:
             raise StorageUnreachable if took > UNREACHABLE else StorageUnavailable
         told = self.clock.now().replace(microsecond=0)  # as a header has it
         self.clocks[request.process].storage_answered(told if fate.is_timed else None, took)
-        self._ledger.was_answered(request, took)
+        self._ledger.was_answered(request, took, is_timed=fate.is_timed)
         if fault:
             raise fault
         return result  # type: ignore[return-value]
