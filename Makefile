@@ -133,14 +133,14 @@ fmt: develop ## format, and fix lint errors that can be fixed automatically
 	@$(PY) -m ruff check --quiet --fix-only $(CODE)
 	@$(PY) -m ruff format --quiet $(CODE)
 
-bench: develop $(if $(filter peers,$(OF)),$(BULLMQ)/node_modules/.stamp $(CELERY)/.stamp) ## measure what a delivery costs (OF=home: pushgrid serve idle, with a million waiting, for half an hour; OF=slow: slow endpoints; OF=isolation: healthy beside failing ones; OF=filters; OF=operations; OF=peers: beside job queues; APP=path: of another checkout)
+bench: develop $(if $(filter peers,$(OF)),$(BULLMQ)/node_modules/.stamp $(CELERY)/.stamp) ## measure what a delivery costs (OF=home: pushgrid serve idle, with a million waiting, for half an hour; OF=slow: slow endpoints; OF=isolation: healthy beside failing ones; OF=filters; OF=operations; OF=simulation; OF=peers: beside job queues; APP=path: of another checkout)
 	@APP="$(APP)" $(PY) -m bench $(or $(OF),price) $(ARGS)
 
 soak: develop ## attack a deployment for half an hour: kills, faults, outages, shortages; judges each delivery (ARGS="--minutes 5 --store sqlite": of pushgrid serve; OF=ratios: a slow endpoint, an outage)
 	@$(PY) -m bench $(or $(OF),soak) $(ARGS)
 
-simulate: develop ## play a whole deployment in simulated time, 60 seeds of it (ARGS="--seeds 2000"; ARGS="--seed 7 --log": one, with its story)
-	@$(PY) -m tests.simulation $(ARGS)
+simulate: develop ## play a whole deployment in simulated time, 60 seeds of it (SEEDS=2000; ARGS="--seed 7 --log": one, with its story)
+	@$(PY) -m tests.simulation $(if $(SEEDS),--seeds $(SEEDS)) $(ARGS)
 
 clean: ## remove everything that setup and tests created
 	@rm -rf $(VENV) $(WORKER) $(CELERY) $(AZ) $(AUDIT) $(OLDER) node_modules $(JAVASCRIPT)/node_modules $(BROWSER)/node_modules $(BULLMQ)/node_modules $(CORE_TOOLS)/node_modules .soak dist *.egg-info .hypothesis .coverage .*_cache .import-linter.log

@@ -17,6 +17,7 @@ MEASUREMENTS = (
     "operations",
     "home",
     "ratios",
+    "simulation",
     "soak",
     "peers",
 )

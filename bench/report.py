@@ -19,7 +19,7 @@ from bench.load import progress
 from devhost.errors import HostError
 
 _FAULTS = (HostError, RuntimeError, OSError, requests.RequestException, subprocess.SubprocessError)
-_AT_LEAST = ("delivered/s", "delivered : Azurite", "answered", "under way")
+_AT_LEAST = ("delivered/s", "delivered : Azurite", "promised/min", "answered", "under way")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

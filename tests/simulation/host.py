@@ -9,7 +9,6 @@ from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Protocol
 
 from pushgrid.testing.memory import MemoryStore
 from shared.app import App
@@ -30,25 +29,8 @@ WAKE, DEADLETTER = "wake", "deadletter"
 PERIODS = {WAKE: 60.0, DEADLETTER: 300.0}  # seconds
 
 
-class Host(Protocol):
-    """What runs an app in a process."""
-
-    @property
-    def open(self) -> int:
-        """How many invocations are under way."""
-
-    def begin(self) -> None:
-        """Begin to receive."""
-
-    def put(self, queue: Queue, visible_at: datetime) -> None:
-        """Learn that a message becomes visible."""
-
-    def fire(self, timer: str) -> None:
-        """Run a timer's jobs, unless they are running."""
-
-
 class FunctionsHost:
-    """Implements `Host` as Azure Functions does, on the *store* as its process sees it."""
+    """Runs an app as Azure Functions does, on the *store* as its process sees it."""
 
     def __init__(
         self,
@@ -62,7 +44,7 @@ class FunctionsHost:
     ) -> None:
         self._app, self._process, self._store = app, process, store
         self._clock, self._chance, self._rests = clock, chance, rests
-        self.open = 0
+        self.open = 0  # invocations
         self._off_loop = Pool(process, most=1_000_000)
         self._polls: dict[Queue, Timer] = {}
         self._polling: set[Queue] = set()
@@ -76,10 +58,12 @@ class FunctionsHost:
             self._poll_at(queue, self._clock.now())
 
     def put(self, queue: Queue, visible_at: datetime) -> None:
+        """Learn that a message becomes visible."""
         if queue in POISON and self._process.is_alive:
             self._poll_at(queue, visible_at)
 
     def fire(self, timer: str) -> None:
+        """Run a timer's jobs, unless they are running."""
         if timer not in self._running and self._process.is_alive:
             self._running.add(timer)
             self.open += 1

@@ -374,6 +374,8 @@ class Ledger:
         owners = [*filter(None, self._standing(name, now - LINE - self._slack(push.process)))]
         if not any(self._was_there(name, each.generation, entry.put_at) for each in owners):
             self.find("deleted", "pushed after its subscription was deleted", entry)
+        if entry.copies:  # They may have used up the attempts of earlier terms.
+            standing = [*self._standing(name, entry.put_at)]
         limits = [each for each in standing if each]
         self._judge_life(push, entry, event, limits)
         if entry.pushes and entry.failed and not entry.copies:

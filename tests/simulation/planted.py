@@ -64,6 +64,11 @@ PLANTED = {
         "self.max_attempts is None or attempts < self.max_attempts\n",
         "self.max_attempts is None or attempts < self.max_attempts - 1\n",
     ),
+    "a time to live that is not asked": Planted(
+        "shared/delivery/policy.py",
+        "    if terms.age(delivery, now) >= terms.time_to_live:\n",
+        "    if terms.age(delivery, now) >= terms.time_to_live * 4:\n",
+    ),
     "an end by a cached time to live": Planted(
         f"{_DELIVERING}/judge.py",
         "        return None if judged is None or judged.ended else judged\n",
