@@ -18,7 +18,7 @@ from pushgrid.testing.memory.faults import StoreRequest
 from shared.delivery.attempt_record import KEPT_FOR
 from shared.delivery.delivery import Delivery, replay_job
 from shared.delivery.delivery_profile import DeliveryProfile, Feature
-from shared.delivery.messages.message import MessagePart
+from shared.delivery.messages.message import MessagePart, OtherVersion, ReplayStep
 from shared.delivery.messages.message_reader import decode
 from shared.delivery.policy import EndReason, EndState
 from shared.delivery.profiles import PROFILES
@@ -512,8 +512,9 @@ class Ledger:
 
     def _read_parts(self, text: str) -> Sequence[tuple[MessagePart, tuple[int, ...]]]:
         found = decode(text)
-        parts = found if isinstance(found, tuple) else ()
-        return [(part, tuple(map(self._number_of, part.deliveries))) for part in parts]
+        if isinstance(found, OtherVersion | ReplayStep):
+            return ()
+        return [(part, tuple(map(self._number_of, part.deliveries))) for part in found]
 
     def _number_of(self, delivery: Delivery) -> int:
         text, origin = delivery.text, delivery.origin

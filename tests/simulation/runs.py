@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from multiprocessing import get_context
 
-from tests.simulation.plan import Plan, draw_plan
+from tests.simulation.plan import Plan, Step, draw_plan
 from tests.simulation.world import Result, World
 
 SEEDS_OF_A_PROCESS = 50
@@ -39,18 +39,22 @@ def play_all(seeds: Iterable[int], workers: int) -> Iterator[Result]:
 
 
 def shrink(red: Result, *, most: int = SHRINKS) -> Plan:
-    """Return the plan with fewer steps, while it finds the same kind."""
-    kinds, plan, played = red.kinds, red.plan, 0
-    size = max(len(plan.steps) // 2, 1)
-    while size and played < most:
-        start = 0
-        while start < len(plan.steps) and played < most:
-            kept = plan.steps[:start] + plan.steps[start + size :]
-            smaller = plan._replace(steps=kept)
-            played += 1
-            if kinds & play(smaller).kinds:
-                plan = smaller
-            else:
-                start += size
-        size //= 2
-    return plan
+    """Return the plan with fewer steps and events, while it finds the same kind."""
+    kinds, plan = red.kinds, red.plan
+    size, start = max(len(plan.steps) // 2, 1), 0
+    for _ in range(most):
+        if start >= len(plan.steps):
+            size, start = size // 2, 0
+        if not size:
+            break
+        smaller = plan._replace(steps=plan.steps[:start] + plan.steps[start + size :])
+        if kinds & play(smaller).kinds:
+            plan = smaller
+        else:
+            start += size
+    fewer = plan._replace(steps=tuple(map(_one_event, plan.steps)))
+    return fewer if kinds & play(fewer).kinds else plan
+
+
+def _one_event(step: Step) -> Step:
+    return step._replace(args=step.args | {"count": 1}) if step.what == "publish" else step
