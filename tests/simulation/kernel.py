@@ -133,13 +133,13 @@ class StorageClock(FakeClock):
     def __init__(self, kernel: Kernel) -> None:
         super().__init__()
         self._kernel = kernel
+        self._shown = 0.0, START  # last
 
     def now(self) -> datetime:
-        return self.moment(0.0)
-
-    def moment(self, skew: float) -> datetime:
-        """Return what a clock shows that is off by so many seconds."""
-        return START + timedelta(seconds=self._kernel.now + skew)
+        now = self._kernel.now
+        if self._shown[0] != now:
+            self._shown = now, START + timedelta(seconds=now)
+        return self._shown[1]
 
     @property
     def elsewhere(self) -> Elsewhere:

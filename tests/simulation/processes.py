@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from contextvars import copy_context
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from random import Random
 from typing import Any, NamedTuple
@@ -162,8 +162,12 @@ class Processes:
             process = Process(self._kernel, name, copy_context())
         if abs(skew) > SEEN_BY_CLOCK:
             self._seen["a wrong clock at start"] += 1
-        moment = self.storage.clock.moment
-        clock = WatchedClock(lambda: moment(wrong[0]), process.loop.time, awaits_storage=True)
+        right = self.storage.clock.now
+
+        def wall() -> datetime:
+            return right() + timedelta(seconds=wrong[0]) if wrong[0] else right()
+
+        clock = WatchedClock(wall, process.loop.time, awaits_storage=True)
         self.storage.clocks[name] = clock
         store = self.storage.store.of(name, Pool(process, most=1_000_000))
         pusher = SimulatedPusher(process, self._endpoints, self._ledger)

@@ -153,8 +153,11 @@ class MemoryQueues(MemoryPort):
         self.made.add(queue)
 
     def _held(self, queue: Queue, receipt: Receipt) -> StoredMessage | None:
-        stored = self.stored[queue]
-        return next((each for each in stored if (each.identity, each.receipt) == receipt), None)
+        identity, version = receipt
+        for each in self.stored[queue]:
+            if each.identity == identity:
+                return each if each.receipt == version else None
+        return None
 
     def _hide(self, message: StoredMessage, wait: timedelta) -> None:
         message.visible_at = self._in(wait)
