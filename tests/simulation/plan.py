@@ -207,6 +207,12 @@ class _Drawing:
     def _published(self) -> float:
         return self._chance.choice([each.at for each in self._steps if each.what == "publish"])
 
+    def _event(self) -> tuple[float, str]:
+        """Return when an event is published, and a subscription that may get it."""
+        step = self._chance.choice([each for each in self._steps if each.what == "publish"])
+        names = [name for topic, name in self._subscriptions if topic == step.args["topic"]]
+        return step.at, self._chance.choice(names or [self._subscriptions[0][1]])
+
     def _fault(self) -> None:
         at, process = self._near_traffic(), self._chance.randrange(self._processes)
         faults = (self._any_storm, self._any_storm, self._any_storm, self._any_kill, self._any_kill)
@@ -233,19 +239,23 @@ class _Drawing:
         self._add(at, "jump", process=process, by=by)
 
     def _outage(self, *_: float) -> None:
-        """As long as an app tries to store what follows, or longer."""
-        at = self._published() + self._chance.uniform(0.3, 30)
-        self._storm(at, "outage", self._chance.uniform(100, 200), 1.0, ("queues", "documents"))
+        """After a receive, for as long as an app tries to store what follows, or longer."""
+        at, name = self._event()
+        self._add(at - 1, "behave", name=name, behaviour="fails", until=at + MINUTE)
+        at, lasts = at + self._chance.uniform(0.2, 3), self._chance.uniform(125, 200)
+        self._storm(at, "outage", lasts, 1.0, ("queues", "documents"))
 
-    def _slow_timer(self, _: float, process: int) -> None:
-        """Dead letters are written while storage is slow or fails; perhaps a process freezes."""
+    def _slow_timer(self, *_: float) -> None:
+        """Dead letters are written while storage is slow or fails; the process may freeze."""
         chance = self._chance
-        at = (self._published() // 300 + chance.randint(1, 2)) * 300
+        at, name = self._event()
+        self._add(at - 1, "behave", name=name, behaviour="404", until=at + MINUTE)
+        at = (at // 300 + 2) * 300
         storm = chance.choice(("slow", "slow", "fails before"))
         self._storm(at, storm, MINUTE, 0.9, chance.choice((("dead_letters",), ())))
         if storm == "slow":
-            at += chance.uniform(2, 40)
-            self._add(at, "freeze", process=process, seconds=chance.uniform(310, 700))
+            at += chance.uniform(0.5, 16)
+            self._add(at, "freeze", process=0, seconds=chance.uniform(605, 1000))
 
     def _dark(self, at: float, process: int) -> None:
         """A process whose clock is slow starts, and no answer has a time."""

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from tests.package_list import ROOT, package_list
 
-SEEDS = 40  # in which it has to be seen
+SEEDS = 100  # in which it has to be seen
 
 
 class Planted(NamedTuple):
