@@ -12,7 +12,9 @@ from collections.abc import Sequence
 import pytest
 
 from tests.package_list import ROOT
-from tests.simulation.plan import STORMS
+from tests.simulation import runs
+from tests.simulation.ledger import Finding
+from tests.simulation.plan import STORMS, Plan, draw_plan
 from tests.simulation.planted import PLANTED
 from tests.simulation.runs import play_all
 from tests.simulation.world import Result
@@ -68,6 +70,23 @@ def test_a_seed_repeats_itself_however_strings_are_hashed(results: Sequence[Resu
     printed = subprocess.check_output(command, env=environment, cwd=ROOT)
 
     assert json.loads(printed) == [each.digest for each in results[:REPEATED]]
+
+
+def test_a_red_plan_shrinks_to_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    red = Result(draw_plan(0), [Finding("lost", 0, "", 0, "")], 0, 0, Counter(), "", ())
+    needed = {step.what: step for step in red.plan.steps if step.what != "publish"}.values()
+    played = list[Plan]()
+
+    def play(plan: Plan) -> Result:
+        played.append(plan)
+        is_red = all(step in plan.steps for step in needed)
+        return red._replace(plan=plan, findings=red.findings if is_red else ())
+
+    monkeypatch.setattr(runs, "play", play)
+    smaller = runs.shrink(red)
+
+    assert sorted(smaller.steps) == sorted(needed)
+    assert len(played) <= runs.SHRINKS + 1
 
 
 @pytest.mark.parametrize("name", PLANTED)
