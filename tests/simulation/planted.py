@@ -118,6 +118,7 @@ PLANTED = {
         "        if renewed is None:\n            del left[number]\n",
         "        renewed = renewed or receipt\n"
         "        if renewed is None:\n            del left[number]\n",
+        unseen="a freeze has to begin in the few seconds from a check of the time to a request",
     ),
     "a wake that forgets the due time": Planted(
         f"{_TIMERS}/wake.py",
