@@ -135,7 +135,7 @@ class Ledger:
         self.story: list[tuple[float, str, frozenset[int]]] | None = [] if tells else None
         self._parts = lru_cache(maxsize=4096)(self._read_parts)
         self._processes: dict[str, Process] = {}
-        self._is_settled: dict[Process, Callable[[], bool]] = {}
+        self._is_trusted: dict[Process, Callable[[], bool]] = {}
         self._versions: defaultdict[str, list[tuple[float, Terms | None]]] = defaultdict(list)
         self._reads: defaultdict[tuple[str, str], list[float]] = defaultdict(list)  # uncached
         self._topic_of: dict[str, str] = {}
@@ -162,10 +162,10 @@ class Ledger:
         self.findings.append(Finding(kind, self._kernel.now, name, number, what))
         self.note(f"FOUND {kind}: {name} {what}", [number])
 
-    def began(self, process: Process, skew: float, is_settled: Callable[[], bool]) -> None:
+    def began(self, process: Process, skew: float, is_trusted: Callable[[], bool]) -> None:
         """Enter a process, what its clock is off by, and how to tell whether that is settled."""
         self._processes[process.name] = process
-        self._is_settled[process] = is_settled
+        self._is_trusted[process] = is_trusted
         self._jumps[process] = self._kernel.now if abs(skew) > UNNOTICED else -DOUBT
         self._differs_by(process, skew)
 
@@ -562,7 +562,7 @@ class Ledger:
     def _is_right(self, process: Process) -> bool:
         """Tell whether a process goes by its clock, and has for a while."""
         has_jumped = self._jumps[process] > self._kernel.now - DOUBT
-        return self._is_settled[process]() and not has_jumped
+        return self._is_trusted[process]() and not has_jumped
 
     def _unnoticed_of(self, process: Process, sign: int) -> float:
         """Return by what its clock is ahead (1) or behind (-1), as far as nobody notices."""

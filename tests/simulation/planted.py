@@ -138,7 +138,7 @@ PLANTED = {
     ),
     "a time of publication that is cut and stored": Planted(
         "shared/engine/keeping/clock_records.py",
-        "Bounds(self.clock.now(), corrects=self.clock.is_settled)",
+        "Bounds(self.clock.now(), corrects=self.clock.is_trusted)",
         "Bounds(self.clock.now(), corrects=True)",
     ),
     "a wrong clock that is believed": Planted(
@@ -160,8 +160,8 @@ PLANTED = {
     ),
     "a late answer that takes back too much": Planted(
         "shared/engine/keeping/requeue.py",
-        "        left = tuple(parts)\n        if not left:\n",
-        "        left = tuple(parts)\n        if True:\n",
+        "    left = tuple(parts)\n    if not left:\n",
+        "    left = tuple(parts)\n    if True:\n",
     ),
     "an answer before the commit": Planted(
         "shared/engine/publishing/publish.py",

@@ -189,7 +189,7 @@ class Processes:
         host = FunctionsHost(app, process, store, self.storage.clock, draws, rests=rests)
         instance = Instance(process, clock, app, host, wrong)
         self._by_name[name] = (slot, instance)
-        self._ledger.began(process, skew, lambda: clock.is_settled)
+        self._ledger.began(process, skew, lambda: clock.is_trusted)
         return instance
 
     def _die(self, slot: int, instance: Instance, where: str) -> None:

@@ -43,7 +43,7 @@ def results() -> Sequence[Result]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(3600)
 def test_the_ledger_finds_nothing(results: Sequence[Result]) -> None:
     found = {
         f"python -m tests.simulation --seed {each.plan.seed}": each.findings[0]
@@ -55,7 +55,7 @@ def test_the_ledger_finds_nothing(results: Sequence[Result]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(3600)
 def test_each_kind_of_fault_occurs(results: Sequence[Result]) -> None:
     seen = sum((each.seen for each in results), Counter[str]())
 
@@ -63,7 +63,7 @@ def test_each_kind_of_fault_occurs(results: Sequence[Result]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(3600)
 def test_a_seed_repeats_itself_however_strings_are_hashed(results: Sequence[Result]) -> None:
     environment = {**os.environ, "PYTHONHASHSEED": "7", "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-c", _DIGESTS.format(REPEATED)]
