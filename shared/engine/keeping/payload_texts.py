@@ -16,7 +16,7 @@ def with_texts(deliveries: Sequence[Delivery], payloads: PayloadStore) -> list[D
     Raises:
         StorageUnavailable: a blob can't be read now.
     """
-    names = {each.origin.payload for each in deliveries if each.text is None}
+    names = dict.fromkeys(each.origin.payload for each in deliveries if each.text is None)
     blobs = {name: payloads.read(name) for name in names if name}
     return [
         each if each.text is not None else replace(each, text=_line(blobs, each))
