@@ -108,7 +108,7 @@ class Entry:
     number: int
     job: str
     is_promised: bool = False
-    pushes: int = 0
+    limits: list[int] = field(default_factory=list)  # of attempts, when each push was made
     # The last time: when, with which status, and whether by a clock that is right.
     failed: tuple[float, int, bool] | None = None
     statuses: set[int] = field(default_factory=set)
@@ -117,6 +117,10 @@ class Entry:
     dying: int = 0  # how often it was stored as a dead letter
     records: int = 0  # in blobs of dead letters
     put_at: float = -1.0  # first
+
+    @property
+    def pushes(self) -> int:
+        return len(self.limits)
 
 
 class Ledger:
@@ -374,20 +378,19 @@ class Ledger:
         owners = [*filter(None, self._standing(name, now - LINE - self._slack(push.process)))]
         if not any(self._was_there(name, each.generation, entry.put_at) for each in owners):
             self.find("deleted", "pushed after its subscription was deleted", entry)
-        if entry.copies:  # They may have used up the attempts of earlier terms.
-            standing = [*self._standing(name, entry.put_at)]
-        limits = [each for each in standing if each]
-        self._judge_life(push, entry, event, limits)
         if entry.pushes and entry.failed and not entry.copies:
             self._judge_wait(entry, event)
-        entry.pushes += 1
+        self._judge_life(push, entry, event, [each for each in standing if each])
 
     def _judge_life(
         self, push: Push, entry: Entry, event: Published, limits: Sequence[Terms]
     ) -> None:
         most = max((each.attempts or 10**6 for each in limits), default=10**6)
-        if entry.pushes >= most * (1 + entry.copies):
-            self.find("too often", f"push {entry.pushes + 1} of {most}", entry)
+        entry.limits.append(most)
+        # Of several copies, some may have used up the attempts of looser terms.
+        made = sum(each <= most for each in entry.limits) if entry.copies else entry.pushes
+        if made > most * (1 + entry.copies):
+            self.find("too often", f"push {made} of {most}", entry)
         longest = max((each.time_to_live for each in limits), default=1e9)
         is_dated = event.is_dated and self._is_right(push.process) and not entry.job
         age = self._kernel.now - entry.put_at

@@ -252,10 +252,10 @@ class _Drawing:
         self._add(at - 1, "behave", name=name, behaviour="404", until=at + MINUTE)
         at = (at // 300 + 2) * 300
         storm = chance.choice(("slow", "slow", "fails before"))
-        self._storm(at, storm, MINUTE, 0.9, chance.choice((("dead_letters",), ())))
-        if storm == "slow":
-            at += chance.uniform(0.5, 16)
-            self._add(at, "freeze", process=0, seconds=chance.uniform(605, 1000))
+        self._storm(at, storm, MINUTE, 0.9, chance.choice((("dead_letters",), (), ())))
+        if storm == "slow":  # until another process has received, and written, the same
+            at += chance.uniform(0.5, 25)
+            self._add(at, "freeze", process=0, seconds=chance.uniform(905, 1200))
 
     def _dark(self, at: float, process: int) -> None:
         """A process whose clock is slow starts, and no answer has a time."""

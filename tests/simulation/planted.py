@@ -66,6 +66,31 @@ PLANTED = {
         "self.max_attempts is None or attempts < self.max_attempts\n",
         "self.max_attempts is None or attempts < self.max_attempts - 1\n",
     ),
+    "an attempt too many": Planted(
+        "shared/delivery/policy.py",
+        "self.max_attempts is None or attempts < self.max_attempts\n",
+        "self.max_attempts is None or attempts <= self.max_attempts\n",
+    ),
+    "a status retried that ends": Planted(
+        "shared/delivery/policy.py",
+        "    return outcome.status in terms.rules.never_retried\n",
+        "    return outcome.status == 400\n",
+    ),
+    "a step of the schedule twice": Planted(
+        "shared/delivery/policy.py",
+        "schedule.wait_after(delivery.attempts, age",
+        "schedule.wait_after(max(delivery.attempts - 1, 1), age",
+    ),
+    "a status without its least wait": Planted(
+        "shared/delivery/policy.py",
+        "        waits.append((minimum, f\"minimum for",
+        "        waits.append((minimum / 4, f\"minimum for",
+    ),
+    "a wait that chance shortens": Planted(
+        "shared/delivery/policy.py",
+        "terms.scaled(wait + spread * jitter)",
+        "terms.scaled(wait - spread * jitter)",
+    ),
     "a time to live that is not asked": Planted(
         "shared/delivery/policy.py",
         "    if terms.age(delivery, now) >= terms.time_to_live:\n",
