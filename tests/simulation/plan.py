@@ -48,6 +48,10 @@ class Plan(NamedTuple):
     heals_at: float
     ends_at: float
 
+    @property
+    def events(self) -> int:
+        return sum(each.args["count"] for each in self.steps if each.what == "publish")
+
 
 def draw_plan(seed: int) -> Plan:
     """Draw a plan: one of ten is a long run with few events."""
