@@ -7,7 +7,7 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from tests.simulation.plan import draw_plan
 from tests.simulation.runs import play, play_all, shrink
@@ -36,11 +36,14 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _play_many(seeds: Sequence[int], *, until_red: bool) -> int:
-    if until_red:  # Those with few events are the quickest.
-        seeds = sorted(seeds, key=lambda each: draw_plan(each).events)
+    played: Iterable[Result]
     began, promised, seconds, red = time.monotonic(), 0, 0.0, list[Result]()
     seen = Counter[str]()
-    for result in play_all(seeds, os.cpu_count() or 1):
+    if until_red:  # Those with few events are the quickest.
+        played = map(play, sorted(map(draw_plan, seeds), key=lambda each: each.events))
+    else:
+        played = play_all(seeds, os.cpu_count() or 1)
+    for result in played:
         promised += result.promised
         seconds += result.seconds
         seen += result.seen

@@ -11,14 +11,15 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
+from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from typing import NamedTuple
 
 from tests.package_list import ROOT, package_list
 
 SEEDS = 100  # in which it has to be seen
+SIDE_BY_SIDE = 2
 
 
 class Planted(NamedTuple):
@@ -83,8 +84,8 @@ PLANTED = {
     ),
     "a status without its least wait": Planted(
         "shared/delivery/policy.py",
-        "        waits.append((minimum, f\"minimum for",
-        "        waits.append((minimum / 4, f\"minimum for",
+        '        waits.append((minimum, f"minimum for',
+        '        waits.append((minimum / 4, f"minimum for',
     ),
     "a wait that chance shortens": Planted(
         "shared/delivery/policy.py",
@@ -243,12 +244,14 @@ def seen_in(bug: Planted, seeds: int = SEEDS) -> str:
 def main(names: Sequence[str]) -> int:
     """Print for each bug which seed sees it; return 1 if any is not, and nobody knows why."""
     unexplained = []
-    for name in names or PLANTED:
-        began, bug = time.monotonic(), PLANTED[name]
-        found = seen_in(bug)
-        unexplained += [] if found or bug.unseen else [name]
-        shown = found or f"NOT SEEN: {bug.unseen}"
-        print(f"{name}: {shown} ({time.monotonic() - began:.0f} s)", flush=True)
+    chosen = names or tuple(PLANTED)
+    with ThreadPool(SIDE_BY_SIDE) as pool:
+        for name, found in zip(
+            chosen, pool.imap(seen_in, [PLANTED[each] for each in chosen]), strict=True
+        ):
+            why = PLANTED[name].unseen
+            unexplained += [] if found or why else [name]
+            print(f"{name}: {found or f'NOT SEEN: {why}'}", flush=True)
     return 1 if unexplained else 0
 
 
