@@ -50,10 +50,6 @@ _STATUS = {
     404: EndReason.NOT_FOUND,
     413: EndReason.PAYLOAD_TOO_LARGE,
 }
-_BY_NAMESPACE = {
-    "Maximum delivery attempts was exceeded.": EndReason.MAX_ATTEMPTS,
-    "Time to live was exceeded.": EndReason.TIME_TO_LIVE,
-}
 _COPIED = (Queue.DELIVERIES, Queue.RETRIES, Queue.WAITING)
 
 
