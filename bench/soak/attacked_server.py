@@ -2,7 +2,8 @@
 `pushgrid serve` with faults of its store, which come when they are asked for on standard input.
 
 Lines: ``kill KIND SIDE PLACE`` ends it, before or after it does something of that kind for the
-so-manieth time; ``fail KIND TIMES`` lets syncs fail; ``calm`` forgets both. It ends with its input.
+so-manieth time; ``fail KIND TIMES`` lets syncs fail, of a file or, by ``sync of KIND``, in a
+statement; ``calm`` forgets both. It ends with its input.
 """
 
 from __future__ import annotations
@@ -96,9 +97,19 @@ class Faults:
 FAULTS = Faults()
 
 
+class _Statement(threading.local):
+    """What this thread executes."""
+
+    kind = ""
+
+
+_STATEMENT = _Statement()
+
+
 class _AttackedConnection(SqliteConnection):
     def rows(self, statement: str, *parameters: object) -> list[Row]:
-        with FAULTS.at(kind_of(statement)):
+        _STATEMENT.kind = kind_of(statement)
+        with FAULTS.at(_STATEMENT.kind):
             return super().rows(statement, *parameters)
 
 
@@ -124,7 +135,7 @@ class _AttackedFile(apsw.VFSFile):
 
     def xSync(self, flags: int) -> None:  # noqa: N802
         kind = f"sync {self._file}"
-        if FAULTS.fails(kind):
+        if FAULTS.fails(kind) or FAULTS.fails(f"sync of {_STATEMENT.kind}"):
             raise apsw.IOError(f"{kind} fails")
         with FAULTS.at(kind):
             super().xSync(flags)
