@@ -106,11 +106,15 @@ function notice() {
   );
 }
 
+let isPressed = false; // the main button, or a finger
+
 /**
- * Draw the page; if what has the focus goes away, the focus goes to what it was in.
+ * Draw the page, but not while something is pressed, which would move away from under the pointer.
+ * If what has the focus goes away, the focus goes to what it was in.
  * The button that was pressed last stays in view, whatever comes above it.
  */
 function draw() {
+  if (isPressed) return;
   const focused = document.activeElement;
   const around = focused.closest("[tabindex]:not(:focus)");
   const stays = state.pressed && isInView(state.pressed);
@@ -126,8 +130,17 @@ function isInView(element) {
   return element.isConnected && inner.top >= outer.top && inner.bottom <= outer.bottom;
 }
 
+/** The pointer is up again: draw what has changed meanwhile, once its click is through. */
+function release({ buttons }) {
+  if (!isPressed || buttons) return;
+  isPressed = false;
+  setTimeout(draw);
+}
+
 drawWith(draw);
 addEventListener("hashchange", follow);
+addEventListener("pointerdown", ({ button }) => (isPressed = button === 0));
+["pointerup", "pointercancel", "pointermove"].forEach((each) => addEventListener(each, release));
 addEventListener("keydown", ({ key }) => {
   if (key === "Escape" && state.notice && !document.querySelector("dialog[open]")) closeNotice();
 });

@@ -17,6 +17,7 @@ NEWEST = re.compile(r"/deadLetters\?.*top=20$")
 OLDER = re.compile(r"/deadLetters\?.*skipToken=")
 RECORDS = re.compile(r"/deadLetters/records\?")
 FORECAST = re.compile(r"/forecast\?")
+CONFIGURATION = re.compile(r"/eventSubscriptions/crm\?")
 TEST = re.compile(r"/test\?")
 CERTIFICATE = {
     "subject": "CN=hook",
@@ -112,6 +113,30 @@ def test_what_was_begun_on_one_view_is_not_shown_on_another(
     page.get_by_role("dialog").wait_for()
     visit("second")
     assert page.get_by_role("dialog").count() == 0
+
+
+def test_a_button_that_a_read_moves_while_it_is_pressed_does_what_it_says(
+    console: Console, arm: Arm, subscriber: Start, name: str
+) -> None:
+    arm.create_topic(name)
+    arm.create_subscription(name, "crm", subscriber().url)
+    page = console.page
+    waiting: list[Any] = []
+    page.route(CONFIGURATION, lambda route: waiting.append(route))  # noqa: PLW0108 - as above
+    with page.expect_request(CONFIGURATION):
+        console.sign_in(f"/topics/{name}/crm")
+    button = page.get_by_role("button", name="Forecast")
+    button.hover()
+    before = button.bounding_box()
+    page.mouse.down()
+    with page.expect_response(CONFIGURATION):
+        waiting.pop().continue_()
+    page.wait_for_timeout(100)  # in which it would be shown
+    assert button.bounding_box() == before
+    page.mouse.up()
+    console.says("The forecast is ready.")
+    console.shows("This command changes it")
+    page.unroute(CONFIGURATION)
 
 
 def test_signing_out_and_reloading_forget_everything(
