@@ -39,6 +39,13 @@ class Deadline:
         self._at = monotonic() + wait.total_seconds()
         self._monotonic = monotonic
 
+    @classmethod
+    def at(cls, moment: float, monotonic: Callable[[], float]) -> Deadline:
+        """Return the *moment* of that clock itself."""
+        deadline = cls.__new__(cls)
+        deadline._at, deadline._monotonic = moment, monotonic  # noqa: SLF001 - of this class
+        return deadline
+
     @property
     def has_passed(self) -> bool:
         return self._monotonic() >= self._at
@@ -46,7 +53,12 @@ class Deadline:
     @property
     def time_left(self) -> timedelta:
         """How long it is until then; negative if it has passed."""
-        return timedelta(seconds=self._at - self._monotonic())
+        return timedelta(seconds=self.seconds_left)
+
+    @property
+    def seconds_left(self) -> float:
+        """The same in seconds."""
+        return self._at - self._monotonic()
 
     def within(self, wait: timedelta) -> Deadline:
         """Return this moment, or the one *wait* from now if that is sooner."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from typing import NamedTuple
@@ -81,7 +81,13 @@ class Delivery:
     def tried(self, outcome: DeliveryOutcome, at: datetime) -> Delivery:
         """Return the delivery with one more attempt, which began *at*."""
         last = LastAttempt(outcome.outcome, outcome.status, at)
-        return replace(self, attempts=self.attempts + 1, last=last)
+        return Delivery(
+            origin=self.origin,
+            position=self.position,
+            text=self.text,
+            attempts=self.attempts + 1,
+            last=last,
+        )
 
     @property
     def is_new(self) -> bool:

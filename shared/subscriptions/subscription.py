@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from functools import lru_cache
 from typing import NamedTuple
 
 from shared.events.topic import InputSchema
@@ -89,7 +90,12 @@ class SubscriptionKey(NamedTuple):
     @property
     def folded(self) -> SubscriptionKey:
         """The key in lower case: names are equal whatever their case."""
-        return SubscriptionKey(self.topic.lower(), self.subscription.lower())
+        return _folded(self)
+
+
+@lru_cache(4096)  # asked for several times a delivery
+def _folded(key: SubscriptionKey) -> SubscriptionKey:
+    return SubscriptionKey(key.topic.lower(), key.subscription.lower())
 
 
 class Pause(NamedTuple):

@@ -59,7 +59,8 @@ class AnswerReader:
     @property
     def keep_for(self) -> float | None:
         """Seconds for which the peer keeps an idle connection; ``None``: it does not say."""
-        said = _KEEP_FOR.search(self.headers.get("keep-alive", ""))
+        named = self.headers.get("keep-alive")
+        said = _KEEP_FOR.search(named) if named else None
         return float(said[1]) if said else None
 
     @property

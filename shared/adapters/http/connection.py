@@ -183,7 +183,7 @@ class HttpConnection:
     def _look_at_clock(self, deadline: Deadline) -> None:
         """End the wait at the deadline; timers count the time in which the process was stopped."""
         self._timer = None
-        if (left := deadline.time_left.total_seconds()) > 0:
+        if (left := deadline.seconds_left) > 0:
             self._timer = self._loop.call_later(left, self._look_at_clock, deadline)
         elif self._waiter and not self._waiter.done():
             self._waiter.set_exception(NoAnswer(Failure.TIMED_OUT, "no answer in time"))

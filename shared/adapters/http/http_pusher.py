@@ -219,7 +219,7 @@ class HttpPusher:
             connection.close()
 
     def _until(self, at: float) -> Deadline:
-        return Deadline(timedelta(seconds=at - self._clock()), self._clock)
+        return Deadline.at(at, self._clock)
 
     def _give_up(self, connection: HttpConnection) -> None:
         self._late.pop(connection).cancel()

@@ -143,7 +143,8 @@ class Openings:
 
         ``False``: neither is left. *again* is called on the loop when it is worth asking again.
         """
-        host, now = self._host(server), self.clock()
+        now = self.clock()
+        host = self._host(server, now)
         host.drop_outdated(now)
         if host.promised_idle < idle:
             host.promised_idle += 1
@@ -157,8 +158,9 @@ class Openings:
 
     def claim(self, server: Server, *, reuses: bool) -> Opening | None:
         """Redeem a promise, if there is one; a request that *reuses* a connection opens none."""
-        host = self._host(server)
-        host.drop_outdated(self.clock())
+        now = self.clock()
+        host = self._host(server, now)
+        host.drop_outdated(now)
         if host.promised_idle and (reuses or not host.promised_new):
             host.promised_idle -= 1
             return None
@@ -175,7 +177,7 @@ class Openings:
         Raises:
             NoAnswer: a shortage: there was none in half a minute, or the app stops.
         """
-        host, loop = self._host(server), asyncio.get_running_loop()
+        host, loop = self._host(server, self.clock()), asyncio.get_running_loop()
         turn: asyncio.Future[Opening] = loop.create_future()
 
         def ask() -> None:
@@ -223,10 +225,10 @@ class Openings:
         host.bound, may_open = host.bound.ask(self.clock())
         return Opening(self, host) if may_open else None
 
-    def _host(self, server: Server) -> _Host:
+    def _host(self, server: Server, now: float) -> _Host:
         if not self._is_bounded:
             return _Host()
-        key, now = (server.host, server.port), self.clock()
+        key = server.host, server.port
         if key not in self._hosts:
             self._forget(now)
             self._hosts[key] = _Host()

@@ -148,16 +148,17 @@ def _delete(writing: WriteTransaction, hour: int) -> bool:
 def row_of(record: AttemptRecord) -> Row:
     """Return the row of an attempt, as `write_attempts` takes it."""
     record = record.clipped
+    published, at = micros(record.published_at), micros(record.at)
     return (
         *_names(record.topic, record.subscription),
-        _hour(record.published_at),
+        published // _HOUR * _HOUR,
         plain(record.system_id),
         record.number,
         int(record.outcome is None),
         None if record.event_id is None else plain(record.event_id),
-        micros(record.at),
+        at,
         None if record.replay_of is None else plain(record.replay_of),
-        _compact(_document(record)),
+        _compact(_document(record, published, at)),
         None if record.event is None else record.event.encode("utf-8", _ANY),
     )
 
@@ -174,18 +175,32 @@ def _hour(at: datetime) -> int:
     return micros(at) // _HOUR * _HOUR
 
 
-_NONE = (None, "")
 _TIMES = ("published_at", "at", "next_at", "blob_due_at")
-_OTHERS = (
-    *("topic", "subscription", "system_id", "event_id", "number", "state", "reason", "why"),
-    *("trace_id", "replay_of", "event_type", "subject"),
-)
 
 
-def _document(record: AttemptRecord) -> dict[str, Any]:
-    """Write what is known of an attempt."""
-    written = {name: value for name in _OTHERS if (value := getattr(record, name)) not in _NONE}
-    written |= {name: micros(at) for name in _TIMES if (at := getattr(record, name))}
+def _document(record: AttemptRecord, published: int, at: int) -> dict[str, Any]:
+    """Write what is known of an attempt, which began *at*: each of very many."""
+    written: dict[str, Any] = {
+        "topic": record.topic,
+        "subscription": record.subscription,
+        "system_id": record.system_id,
+        "number": record.number,
+        "published_at": published,
+        "at": at,
+    }
+    optional = (
+        ("event_id", record.event_id),
+        ("event_type", record.event_type),
+        ("subject", record.subject),
+        ("state", record.state),
+        ("reason", record.reason),
+        ("why", record.why),
+        ("trace_id", record.trace_id),
+        ("replay_of", record.replay_of),
+        ("next_at", record.next_at and micros(record.next_at)),
+        ("blob_due_at", record.blob_due_at and micros(record.blob_due_at)),
+    )
+    written |= {name: value for name, value in optional if value}
     if outcome := record.outcome:
         written["outcome"] = [outcome.outcome, outcome.status, outcome.seconds, outcome.detail]
         if answer := outcome.answer:

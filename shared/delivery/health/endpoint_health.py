@@ -213,6 +213,8 @@ def _latest(one: datetime | None, other: datetime | None) -> datetime | None:
 def bounded_health(health: Health, bounds: Bounds) -> Health:
     """Return *health* with no time further ahead than a rule could put it; usually unchanged."""
     hold, released_at, counted_from = health.hold, health.released_at, health.counted_from
+    if not (hold or released_at or counted_from):  # as it mostly is: asked for each push
+        return health
     return replace(
         health,
         hold=hold and _bounded(hold, bounds),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from http.client import responses
 from typing import Any
@@ -15,15 +16,16 @@ from shared.delivery.delivery import Batch, Delivery, replay_job
 from shared.delivery.outcome import DeliveryOutcome, EndpointAnswer
 from shared.delivery.policy import Decision, Delivered, End, EndState, RetryAt
 from shared.engine.delivering.attempt_history import AttemptHistory
-from shared.engine.delivering.in_hand import Attempted, Part
+from shared.engine.delivering.in_hand import Attempted, Part, Result
 from shared.engine.keeping.ends import Ends
 from shared.engine.ports import Metrics
 from shared.engine.ports.settling import Ended
 from shared.events.event import distinct, event_id, event_ids, event_names
-from shared.metrics import Metric, error_type
+from shared.metrics import Metric, Sum, error_type
 from shared.subscriptions.destination import base_url
 from shared.subscriptions.subscription import DeliverySchema, EventSubscription, SubscriptionKey
 
+_MILLISECOND = timedelta(milliseconds=1)
 _NAME, _ID = 16, 36  # characters of a name and of an id in a line for a terminal
 _SCHEMAS = {
     DeliverySchema.EVENT_GRID: "EventGridEvent",
@@ -36,6 +38,15 @@ _FIELDS = (
 )
 
 
+@dataclass(slots=True)
+class _Seen:
+    """What is counted of the requests of a part that came together."""
+
+    ages: list[float] = field(default_factory=list)  # ms
+    durations: list[float] = field(default_factory=list)  # ms
+    successes: list[float] = field(default_factory=list)  # events of a request
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptRecorder:
     """Records what becomes of deliveries: in log lines, rows and counts."""
@@ -45,27 +56,34 @@ class AttemptRecorder:
     ends: Ends
     clock: Clock
 
-    def seen(self, part: Part, batch: Batch, attempted: Attempted | None, settled: Metrics) -> None:
+    def seen(self, results: Iterable[tuple[Part, Batch, Result]], settled: Metrics) -> None:
         """
-        Count the oldest age in a request that was made or requeued: no events.
+        Count the oldest age in each request that was made or requeued: no events.
 
         Of an attempt count each event, by *settled*, and once the time of a request that was
-        answered.
+        answered. What came together is counted together.
         """
-        count, key = self.metrics.count, part.key
-        published = min(each.origin.published_at for each in batch)
-        age = max(self.clock.now() - published, timedelta())
-        count(Metric.EVENT_AGE, *key, by=age // timedelta(milliseconds=1))
-        if attempted is None:
-            return
-        outcome = attempted.outcome
-        if batch[0] is attempted.first and outcome.status is not None:
-            count(Metric.PROCESSING_DURATION, *key, by=round(outcome.seconds * 1000, 1))
-        if attempted.succeeded:
-            settled.count(Metric.DELIVERY_SUCCESS, *key, by=len(batch))
-        else:
-            named = {"Error": outcome.outcome, "ErrorType": error_type(outcome.status)}
-            settled.count(Metric.ATTEMPT_FAIL, *key, by=len(batch), **named)
+        now = self.clock.now()
+        seen: defaultdict[Part, _Seen] = defaultdict(_Seen)
+        for part, batch, result in results:
+            published = min([each.origin.published_at for each in batch])
+            seen[part].ages.append(max((now - published) // _MILLISECOND, 0))
+            if not isinstance(result, Attempted):
+                continue
+            outcome = result.outcome
+            if batch[0] is result.first and outcome.status is not None:
+                seen[part].durations.append(round(outcome.seconds * 1000, 1))
+            if result.succeeded:
+                seen[part].successes.append(len(batch))
+            else:
+                named = {"Error": outcome.outcome, "ErrorType": error_type(outcome.status)}
+                settled.count(Metric.ATTEMPT_FAIL, *part.key, by=len(batch), **named)
+        for part, of in seen.items():
+            self.metrics.count(Metric.EVENT_AGE, *part.key, by=Sum.of(of.ages))
+            if of.durations:
+                self.metrics.count(Metric.PROCESSING_DURATION, *part.key, by=Sum.of(of.durations))
+            if of.successes:
+                settled.count(Metric.DELIVERY_SUCCESS, *part.key, by=Sum.of(of.successes))
 
     def attempted(
         self, part: Part, tried: Batch, attempted: Attempted, decisions: Sequence[Decision]
@@ -135,7 +153,13 @@ class AttemptRecorder:
         state = None if isinstance(decision, RetryAt) else part.terms.end_state(decision)
         if not self.history.keeps(state):
             return
-        now, is_dead = self.clock.now(), state is EndState.DEAD_LETTERED
+        if isinstance(decision, Delivered):
+            part.rows.append(self._row(part.key, delivery, at, outcome=outcome, state=state))
+            return
+        blob_due_at = None
+        if state is EndState.DEAD_LETTERED:
+            now = self.clock.now()
+            blob_due_at = max(part.terms.blob_due(delivery, now), now)
         row = self._row(
             part.key,
             delivery,
@@ -144,8 +168,8 @@ class AttemptRecorder:
             next_at=decision.due if isinstance(decision, RetryAt) else None,
             state=state,
             reason=decision.reason if isinstance(decision, End) else None,
-            blob_due_at=max(part.terms.blob_due(delivery, now), now) if is_dead else None,
-            why="" if isinstance(decision, Delivered) else decision.why,
+            blob_due_at=blob_due_at,
+            why=decision.why,
         )
         part.rows.append(row)
 

@@ -24,6 +24,7 @@ from shared.delivery.messages.packing import due_together
 from shared.delivery.outcome import DeliveryOutcome
 from shared.delivery.policy import (
     Decision,
+    Delivered,
     End,
     EndReason,
     EndState,
@@ -54,6 +55,7 @@ _Waiting = tuple[datetime, bool, T]
 GATHER_FOR = 1.0  # seconds: failures within this time share their retry message
 CONFIRMED_FOR = 1.0  # seconds: a subscription found unchanged counts as such
 
+_DELIVERED = Delivered()
 _PAYLOAD_MISSING = End(EndReason.PAYLOAD_MISSING, "its payload blob is missing")
 
 
@@ -96,7 +98,10 @@ class Settler:
         """
         message = self.message
         while message.is_open:
-            for part, batch, result in await message.results(self._flush_at):
+            results = await message.results(self._flush_at)
+            if seen := [each for each in results if self._is_seen(each[0], each[2])]:
+                self.recorder.seen(seen, self.settling.metrics)
+            for part, batch, result in results:
                 try:
                     if part.key.folded not in message.faults:
                         await self._take(part, batch, result)
@@ -145,12 +150,13 @@ class Settler:
         self.settling.comes_again(each.key for each in self._parts if part in (None, each))
         self.message.abandon(part)
 
+    def _is_seen(self, part: Part, result: Result) -> bool:
+        return not isinstance(result, Exception) and part.key.folded not in self.message.faults
+
     async def _take(self, part: Part, batch: Batch, result: Result) -> None:
         """Decide what follows a result; raise it, if it is an internal error."""
         if isinstance(result, Exception):
             raise result
-        attempted = result if isinstance(result, Attempted) else None
-        self.recorder.seen(part, batch, attempted, self.settling.metrics)
         if isinstance(result, Attempted):
             await self._attempted(part, batch, result)
         elif result.held:
@@ -210,10 +216,13 @@ class Settler:
         recorder, outcome = self.recorder, attempted.outcome
         if attempted.succeeded:
             part.delivered += batch
-        if attempted.succeeded and not recorder.history.keeps(EndState.DELIVERED):
             part.counts["delivered"] += len(batch)
-            return
+            if not recorder.history.keeps(EndState.DELIVERED):
+                return
         tried = [each.tried(outcome, attempted.began_at) for each in batch]
+        if attempted.succeeded:
+            recorder.attempted(part, tried, attempted, [_DELIVERED] * len(tried))
+            return
         decisions = retried_together([await self._decide(part, each, attempted) for each in tried])
         recorder.attempted(part, tried, attempted, decisions)
         for delivery, decision in zip(tried, decisions, strict=True):
@@ -222,8 +231,6 @@ class Settler:
                 self._keep(part, decision.due, [delivery])
             elif isinstance(decision, End):
                 self._end(part, delivery, decision)
-            else:
-                part.counts["delivered"] += 1
 
     async def _decide(self, part: Part, tried: Delivery, attempted: Attempted) -> Decision:
         rules = attempted.outcome, part.terms, attempted.ended_at, attempted.jitter

@@ -107,7 +107,8 @@ class SharedHealth:
         """Learn from the outcome of a push, if the edition has holds."""
         if not terms.profile.ever_holds:
             return
-        seen = replace(seen, is_isolated=self._latest.is_isolated(seen, terms))
+        if (is_isolated := self._latest.is_isolated(seen, terms)) != seen.is_isolated:
+            seen = replace(seen, is_isolated=is_isolated)
         self._latest = self._latest.followed_by(seen)
         self._bound(seen.ended_at)
         before = self.health
