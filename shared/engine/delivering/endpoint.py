@@ -65,7 +65,7 @@ class Endpoint:
     pacing: Pacing = field(default_factory=Pacing)
     _requests: dict[PushRequest, None] = field(default_factory=dict)  # under way, in order
     waits: Wait | None = None  # what its line waited for when it was looked at last
-    _entered: list[Part] = field(default_factory=list)  # since then
+    _entered: dict[Part, None] = field(default_factory=dict)  # since then, and not ended
     _answered: deque[tuple[PushRequest, Result | Shortage]] = field(default_factory=deque)
     _looks_at: float = 0.0  # seconds: when the limit a second allows the next request
     is_probing: bool = False  # a probe is being claimed, or under way
@@ -104,7 +104,7 @@ class Endpoint:
         """Line up the deliveries of a part."""
         part.endpoint = self
         part.message.parts[part] = self.parts[part] = None
-        self._entered.append(part)
+        self._entered[part] = None
         self.subscription = part.subscription
         self.line.add(part, part.to_push, part.subscription, part.terms)
         self._tick_soon()
@@ -116,7 +116,7 @@ class Endpoint:
 
     def withdraw(self, part: Part) -> None:
         self.line.withdraw({part})
-        self.parts.pop(part, None)
+        self._forget(part)
 
     def pump(self) -> int:
         """
@@ -134,7 +134,7 @@ class Endpoint:
         if self._answered or (self.line and self.waits is None):
             self.look_soon()
         else:
-            entered, self._entered = self._entered, []
+            entered, self._entered = self._entered, {}
             self._requeue_unless_prompt(
                 each for each in entered if each.message.of_queue.is_half_full
             )
@@ -356,7 +356,12 @@ class Endpoint:
         for part, batch in deliveries.items():
             part.message.report(part, batch, result)
             if not part.open:
-                self.parts.pop(part, None)
+                self._forget(part)
+
+    def _forget(self, part: Part) -> None:
+        """Keep nothing of a part that has ended: under load the line is never looked at idly."""
+        self.parts.pop(part, None)
+        self._entered.pop(part, None)
 
     def _book(
         self, texts: Sequence[str | None], soonest: datetime, requests_a_second: float

@@ -30,7 +30,7 @@ from shared.engine.ports.settling import Settlement
 from shared.subscriptions.destination import WebHook
 from shared.subscriptions.subscription import Batching
 from shared.telemetry import LogLine, lines_to
-from tests.builders import MESSAGE_SIZE, URL, a_delivery, a_message, a_topic
+from tests.builders import MESSAGE_SIZE, URL, a_delivery, a_message, a_topic, encode
 from tests.functional.delivering.failing import break_pushes, requests, subscribe
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged, is_idle, known
 
@@ -364,6 +364,31 @@ def test_many_pushes_that_end_at_once_are_replaced_by_turns(app: Deployment) -> 
 
     assert (sent[0], sent[-1]) == (64, 14 * 64)
     assert max(after - before for before, after in pairwise(sent)) <= BEGUN_A_TURN
+
+
+def test_nothing_is_kept_of_what_has_ended_while_the_line_never_ends(app: Deployment) -> None:
+    """Under load an endpoint never comes to rest: memory would grow as long as that lasts."""
+    app.subscribe()
+    app.run(a_part(999))
+    held, endpoint = app.hold('"e-'), endpoint_of(app)
+    endpoint.limit = endpoint.limit._replace(value=64)
+    several = [a_part(*range(64 * number, 64 * number + 64)) for number in range(6)]
+    messages = [app.begin(each) for each in several[:2]]
+    kept = []
+
+    async def watch() -> None:
+        held.let_go()
+        for each in several[2:]:
+            body = "".join(encode(each)).encode()
+            messages.append(app.loop.create_task(app.deliver.run(body, Queue.DELIVERIES)))
+        while not all(each.done() for each in messages):
+            await asyncio.sleep(0)
+            kept.append({*endpoint._entered} - {*endpoint.parts})
+
+    app.loop.run(watch())
+
+    assert len(kept) > BEGUN_A_TURN
+    assert not any(kept)
 
 
 def test_a_push_is_made_outside_of_the_invocation_that_began_it(app: Deployment) -> None:
