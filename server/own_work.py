@@ -13,9 +13,11 @@ from shared import telemetry
 from shared.app import App, BackgroundWork
 from shared.engine.ports import Threads
 from shared.engine.timers.timer_runs import JobsFailed
+from shared.wiring import process
 
 #: From the end of a timer's run to the next.
 TIMERS_EVERY = timedelta(seconds=10)
+_MEMORY_EVERY = timedelta(seconds=5)
 
 
 class OwnWork:
@@ -72,6 +74,15 @@ def timers_of(app: App) -> list[BackgroundWork]:
         names.append("wake_timer")
 
     return [BackgroundWork(each, TIMERS_EVERY, partial(_run, app, each)) for each in names]
+
+
+def _return_memory() -> bool:
+    process.return_memory()
+    return False
+
+
+#: What each process does for its machine.
+RETURN_MEMORY = BackgroundWork("memory", _MEMORY_EVERY, _return_memory)
 
 
 def _run(app: App, timer: str) -> bool:

@@ -45,7 +45,7 @@ from server.options import (
     port_refused,
     url_of,
 )
-from server.own_work import OwnWork, timers_of
+from server.own_work import RETURN_MEMORY, OwnWork, timers_of
 from server.sd_notify import READY, STOPPING, ServiceManager
 from server.served_app import ServedApp, new_clock
 from server.tls import ServerTls
@@ -206,7 +206,7 @@ class RunningServer:
         own_work = OwnWork(
             self.home,
             app.threads,
-            everywhere=app.app.background,
+            everywhere=[*app.app.background, RETURN_MEMORY],
             elected=[*timers_of(app.app), *self.home.background],
         )
         process.spare_what_lasts()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import random
 import secrets
@@ -53,6 +54,16 @@ def collect_garbage_rarely() -> None:
     objects stops every thread for 40 ms.
     """
     gc.set_threshold(12_000, *gc.get_threshold()[1:])
+
+
+def return_memory() -> None:
+    """
+    Give back to the system what is free inside: glibc keeps all that a burst has needed.
+
+    It takes some ms after a burst, and next to nothing otherwise. Other libraries do it themselves.
+    """
+    with suppress(OSError, AttributeError, TypeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def spare_what_lasts() -> None:
