@@ -87,12 +87,13 @@ def write_request(request: OutboundRequest, target: ParsedUrl) -> bytes:
         raise _unsendable("none of POST, OPTIONS and GET")
     lines = [f"{request.method} {target.path} HTTP/1.1\r\nHost: {target.authority}\r\n"]
     headers = request.headers
-    if "user-agent" not in {check_name(name) for name in headers}:
-        lines.append(_USER_AGENT)
+    names = {check_name(name) for name in headers}
     if _ILLEGAL_VALUE.search("".join(headers.values())):
         name = next(name for name, value in headers.items() if _ILLEGAL_VALUE.search(value))
         raise _unsendable(f"illegal value of header {name}")
     lines += [f"{name}: {value}\r\n" for name, value in headers.items()]
+    if "user-agent" not in names:
+        lines.append(_USER_AGENT)
     if request.body or request.method == "POST":
         lines.append(f"Content-Length: {len(request.body)}\r\n")
     lines.append("\r\n")
