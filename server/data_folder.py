@@ -45,6 +45,7 @@ def check_folder(folder: Path) -> None:
         names = sorted(each.name for each in folder.iterdir())
     except OSError as error:
         raise _unusable(folder, error) from None
+    _refuse_links(folder)
     others = [each for each in names if each not in _LEFT_ALONE and not each.startswith(_PARTIAL)]
     if others and MARK not in names:
         shown = ", ".join(others[:_SHOWN]) + (", …" if len(others) > _SHOWN else "")
@@ -54,6 +55,15 @@ def check_folder(folder: Path) -> None:
         )
     if not os.access(folder, os.W_OK | os.X_OK):
         raise CannotStart(f"--data {folder} can't be written to: make it writable for this user.")
+
+
+def _refuse_links(folder: Path) -> None:
+    """What the server deletes, locks and syncs has to be in its folder."""
+    if links := sorted(each.name for each in folder.iterdir() if each.is_symlink()):
+        raise CannotStart(
+            f"--data {folder} has symbolic links ({', '.join(links)}): put the files themselves "
+            "there, or name the folder that has them."
+        )
 
 
 def take_folder(folder: Path) -> None:

@@ -19,6 +19,8 @@ from shared.adapters.sql.folder import StoreRefused
 
 #: Ends the name of a file with what is stored beside a blob: {"written": TIME, "metadata": {}}.
 METADATA = ".metadata"
+#: Ends the name of a file that is not whole: its export was killed.
+PARTIAL = ".part"
 _AT_ONCE = 100  # blobs that are read together
 _FILE = click.Path(dir_okay=False, path_type=Path)
 _data = click.option(
@@ -58,7 +60,7 @@ def _write(path: Path, body: bytes) -> None:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if path.exists():  # a blob never changes
         return
-    part = path.with_name(f"{path.name}.part")
+    part = path.with_name(path.name + PARTIAL)
     part.unlink(missing_ok=True)
     with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         file.write(body)

@@ -17,7 +17,7 @@ import click
 
 from cli.failure import REFUSED, CommandFailed
 from cli.moving import FORM
-from cli.serving.copies import METADATA
+from cli.serving.copies import METADATA, PARTIAL
 from cli.serving.in_process import InProcess, deployment_of
 from cli.terminal import counted, say
 from server.data_folder import check_folder, take_folder
@@ -146,6 +146,9 @@ def _dead_letters(folder: Path) -> _Take:
         assert isinstance(store, SqlDeadLetters)  # noqa: S101 - of `SqliteHome`
         files = (each for each in folder.rglob("*") if each.is_file() and each.suffix != METADATA)
         for file in sorted(files):
+            if file.suffix == PARTIAL:
+                faults.append(f"{file}: not whole, its export was killed: export into it again")
+                continue
             container, *path = file.relative_to(folder).parts
             try:
                 summary, written = _described(file.with_name(file.name + METADATA))

@@ -32,6 +32,7 @@ _ONLY_PROXIES = (
     "This server takes requests over http from its proxies only, since everybody on the way could "
     "read the keys: send them to the proxy, over https."
 )
+_TOO_MANY = "Too many large bodies have come: try again later."
 
 
 class _Unread(Exception):
@@ -58,7 +59,7 @@ class AsgiApp:
     Answers each request with the app, or before it.
 
     *not_ready* says why ``/readyz`` is 503, or nothing. *is_guarded*: over http only proxies and
-    this machine may send anything but probes. *budget* bounds bodies that have not ended.
+    this machine may send anything but probes. *budget* bounds bodies until they are answered.
     """
 
     app: Answering
@@ -94,11 +95,12 @@ class AsgiApp:
         except BodyTooLarge:
             raise _Unread(self.app.too_large(request, path, self.body_limit)) from None
         except TooManyBodies:
-            raise _Unread(
-                _text(503, "Too many large bodies are coming: try again later.")
-            ) from None
+            raise _Unread(_text(503, _TOO_MANY)) from None
         try:
-            return await self.app.answer(replace(request, body=body), path)
+            with self.budget.answering(len(body)):
+                return await self.app.answer(replace(request, body=body), path)
+        except TooManyBodies:
+            return _text(503, _TOO_MANY)
         except Exception as error:  # noqa: BLE001 - a fault of ours ends no server
             fault = f"{type(error).__name__}: {error}"
             telemetry.error("request.failed", method=scope["method"], path=path, detail=fault)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
@@ -34,7 +35,7 @@ class BodyTooLarge(Exception):
 
 
 class TooManyBodies(Exception):
-    """The body was coming for longer than the others, which had no room beside it."""
+    """There is no room for the body beside the others."""
 
 
 class ClientGone(Exception):
@@ -103,7 +104,7 @@ def peer_of(scope: Scope) -> Address | None:
 @dataclass(slots=True, kw_only=True, eq=False)
 class BodyBudget:
     """
-    Bounds the bytes of all bodies that have not come to their end: nobody knows whose they are.
+    Bounds the bytes of all bodies until they are answered: most come from nobody knows whom.
 
     A body of up to *small* bytes always has room. Where the larger ones together have more than
     *most*, those that have been coming longest are given up: so unfinished ones keep out nobody.
@@ -112,19 +113,41 @@ class BodyBudget:
     most: int = 128 * 1024 * 1024
     small: int = 64 * 1024
     _coming: dict[asyncio.Timeout, int] = field(default_factory=dict)  # sizes, the oldest first
+    _complete: int = 0  # bytes of those that have come and are being answered
 
     def take(self, reading: asyncio.Timeout, size: int) -> None:
         """Note how much has come; what is given up times out."""
         if size > self.small:
             self._coming[reading] = size
-        while sum(self._coming.values()) > self.most:
-            oldest = next(iter(self._coming))
-            del self._coming[oldest]
-            oldest.reschedule(asyncio.get_running_loop().time())
+        self._make_room()
 
     def free(self, reading: asyncio.Timeout) -> None:
         """Note that nothing more comes of it."""
         self._coming.pop(reading, None)
+
+    @contextmanager
+    def answering(self, size: int) -> Iterator[None]:
+        """
+        Count a body that has come, until it is answered.
+
+        Raises:
+            TooManyBodies: those that are being answered leave no room for it.
+        """
+        counted = size if size > self.small else 0
+        if counted and self._complete + counted > self.most:
+            raise TooManyBodies
+        self._complete += counted
+        try:
+            self._make_room()
+            yield
+        finally:
+            self._complete -= counted
+
+    def _make_room(self) -> None:
+        while self._coming and sum(self._coming.values()) + self._complete > self.most:
+            oldest = next(iter(self._coming))
+            del self._coming[oldest]
+            oldest.reschedule(asyncio.get_running_loop().time())
 
 
 async def read_body(scope: Scope, receive: Receive, limit: int, budget: BodyBudget) -> bytes:

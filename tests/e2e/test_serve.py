@@ -450,6 +450,20 @@ def test_a_folder_of_somebody_else_is_refused(serve, tmp_path):
     assert [each.name for each in (tmp_path / "data").iterdir()] == ["thesis.txt"]
 
 
+@pytest.mark.parametrize("options", [[], ["--check"]])
+@pytest.mark.parametrize("name", ["pushgrid.db", "lock", "admin-key"])
+def test_a_folder_with_a_link_is_refused(serve, tmp_path, name, options):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/pushgrid.txt").touch()
+    (tmp_path / "data" / name).symlink_to(tmp_path / "elsewhere")
+    server = serve(*options)
+
+    assert server.code() == 2
+    server.end()
+    assert any(f"has symbolic links ({name})" in each for each in server.lines)
+    assert not (tmp_path / "elsewhere").exists()
+
+
 _DIES = """
 import os, sys
 from pathlib import Path

@@ -54,11 +54,11 @@ def _lock(descriptor: int, path: Path, kind: int) -> None:
         ) from error
 
 
-def refuse_link(database: Path) -> None:
-    """Raise StoreRefused if the database stands elsewhere: its log has to be beside it."""
-    if database.is_symlink():
+def refuse_link(path: Path) -> None:
+    """Raise StoreRefused if a file of the store stands elsewhere: others have to be beside it."""
+    if path.is_symlink():
         raise StoreRefused(
-            f"'{database}' is a symbolic link. Name the folder that has the database itself."
+            f"'{path}' is a symbolic link. Name the folder that has the database itself."
         )
 
 
@@ -73,7 +73,8 @@ class Folder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.database = path / DATABASE
-        refuse_link(self.database)
+        for each in (self.database, path / _LOCK):
+            refuse_link(each)
         try:
             path.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
             self._be_private()

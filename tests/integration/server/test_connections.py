@@ -346,6 +346,43 @@ def test_unfinished_bodies_of_anybody_are_given_up_with_503(run):
     assert answered.endswith(b"%d" % size)
 
 
+def test_whole_bodies_beyond_the_memory_for_them_get_503_until_others_are_answered(run):
+    let_go = asyncio.Event()
+
+    class Slow:
+        async def answer(self, request: HttpRequest, path: str) -> HttpAnswer:
+            del request, path
+            await let_go.wait()
+            return HttpAnswer(status=200, headers={}, body=b"")
+
+        def too_large(self, request: HttpRequest, path: str, limit: int) -> HttpAnswer:
+            raise AssertionError((request, path, limit))
+
+    size = 100_000
+    app = AsgiApp(
+        app=Slow(),
+        reader=RequestReader(client_header="x-client"),
+        not_ready=lambda: None,
+        body_limit=size,
+        budget=BodyBudget(most=2 * size),
+    )
+    head = b"POST /a HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % size
+
+    async def test() -> list[bytes]:
+        async with serving(app) as (_, connect):
+            answers = []
+            for _ in range(3):
+                reader, writer = await connect()
+                writer.write(head + b"x" * size)
+                answers.append(asyncio.ensure_future(to_the_end(reader)))
+            await asyncio.wait(answers, timeout=10, return_when=asyncio.FIRST_COMPLETED)
+            let_go.set()
+            return await asyncio.gather(*answers)
+
+    told = sorted(each.split()[1] for each in run(test()))
+    assert told == [b"200", b"200", b"503"]
+
+
 def test_the_end_waits_for_requests_under_way_and_for_no_idle_connection(run):
     may_answer, begun = asyncio.Event(), asyncio.Event()
 

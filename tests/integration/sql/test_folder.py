@@ -146,6 +146,18 @@ def test_a_link_to_a_database_is_not_followed(folder: Path, tmp_path: Path) -> N
     assert database.read_bytes() == before
 
 
+def test_a_link_to_a_lock_is_not_followed(folder: Path, tmp_path: Path) -> None:
+    """Its file would be written, and lock nothing for who names the other folder."""
+    other = tmp_path / "other"
+    other.write_text("somebody's")
+    folder.mkdir()
+    (folder / "lock").symlink_to(other)
+
+    with pytest.raises(StoreRefused, match="lock' is a symbolic link"), opened(folder):
+        pass
+    assert other.read_text() == "somebody's"
+
+
 def test_what_is_no_database_is_refused(folder: Path) -> None:
     folder.mkdir()
     (folder / "pushgrid.db").write_text("not a database, but long enough to be one " * 100)

@@ -171,3 +171,26 @@ def test_dead_letters_move_with_what_proves_their_topic(run: Run, tmp_path: Path
         assert (
             store.dead_letters.read(DeadLetterDestination(container="poison"), "a.json", 9) == b"{}"
         )
+
+
+def test_what_a_killed_export_has_left_half_is_not_taken(run: Run, tmp_path: Path) -> None:
+    data, other, folder = tmp_path / "data", tmp_path / "other", tmp_path / "dead letters"
+    whole, half = "Orders/CRM/2026/1/1/0/1.json", "Orders/CRM/2026/1/1/0/2.json"
+    summary = BlobSummary(f"{DEFAULT_SCOPE}/topics/orders", {"TimeToLiveExceeded": 1}, "Placed")
+    with serving(data) as store:
+        for path in (whole, half):
+            store.dead_letters.write(DEAD, path, b'[{"id": "1"}]', summary)
+        run("dead-letters", "export", str(folder), "--data", str(data))
+        (folder / "dead" / half).rename(folder / "dead" / f"{half}.part")
+        (folder / "dead" / f"{half}.part").write_bytes(b'[{"i')
+
+        imported = run("import", str(folder), "--data", str(other))
+        assert run("dead-letters", "export", str(folder), "--data", str(data)).code == 0
+
+    assert imported.code == 1
+    assert f"{half}.part: not whole, its export was killed: export into it again" in imported.err
+    with serving(other) as store:
+        assert [
+            each.path for each in store.dead_letters.list(DEAD, "Orders/CRM/2026/1/1/0/").blobs
+        ] == [whole]
+    assert not list(folder.rglob("*.part"))

@@ -71,6 +71,19 @@ def test_a_folder_that_can_not_be_written_is_refused(tmp_path, monkeypatch):
         check_folder(tmp_path / "data")
 
 
+@pytest.mark.parametrize("name", ["pushgrid.db", "lock", KEY])
+def test_a_folder_with_a_link_is_refused(tmp_path, name):
+    folder, other = tmp_path / "data", tmp_path / "other"
+    folder.mkdir()
+    (folder / MARK).touch()
+    other.write_text("somebody's")
+    (folder / name).symlink_to(other)
+
+    with pytest.raises(CannotStart, match=rf"has symbolic links \({name}\): put the files"):
+        check_folder(folder)
+    assert other.read_text() == "somebody's"
+
+
 def test_the_admin_key_is_made_once(tmp_path):
     key = admin_key(tmp_path)
     (tmp_path / KEY).chmod(0o644)

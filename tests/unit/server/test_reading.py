@@ -191,3 +191,24 @@ def test_of_too_many_unfinished_bodies_the_oldest_is_given_up():
         assert len(fourth.body.result()) == 20
 
     asyncio.run(test())
+
+
+def test_what_is_being_answered_counts_as_well():
+    """A client that sends whole bodies, and waits, takes no more than one that sends halves."""
+
+    async def test() -> None:
+        budget = BodyBudget(most=20, small=4)
+        sent: asyncio.Queue[Any] = asyncio.Queue()
+        coming = asyncio.create_task(read_body({"headers": []}, sent.get, 100, budget))
+        sent.put_nowait({"type": "http.request", "body": b"x" * 6, "more_body": True})
+        with budget.answering(14), budget.answering(4):
+            await asyncio.sleep(0)
+            assert not coming.done()
+            with pytest.raises(TooManyBodies), budget.answering(7):
+                pass
+            with budget.answering(6), pytest.raises(TooManyBodies):
+                await coming
+            with budget.answering(6):  # once one is answered, there is room again
+                pass
+
+    asyncio.run(test())
