@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from shared.subscriptions.subscription import SubscriptionKey
 _REPLAY_PREFIX = "replay-"
 _SYSTEM_IDS_KEPT = 4096
 _SYSTEM_IDS = uuid.UUID("6f1c0d0e-6a53-4a3e-9a55-6c3a4b5f7d21")
+_FREE_BITS, _VERSION_5 = ~(0xF000_C000 << 48), 0x5000_8000 << 48  # RFC 9562, 5.5
 
 
 class LastAttempt(NamedTuple):
@@ -107,7 +109,11 @@ class Delivery:
 
 @lru_cache(_SYSTEM_IDS_KEPT)  # a push and its record ask for the same
 def _system_id(name: str) -> str:
-    return str(uuid.uuid5(_SYSTEM_IDS, name))
+    # `uuid.uuid5`, in a third of its time: each of very many has one.
+    digest = hashlib.sha1(_SYSTEM_IDS.bytes + name.encode(), usedforsecurity=False).digest()
+    bits = int.from_bytes(digest[:16]) & _FREE_BITS | _VERSION_5
+    text = f"{bits:032x}"
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
 Batch = Sequence[Delivery]  # the events of one request, at least one

@@ -193,6 +193,9 @@ def share_of(process: str, others: Collection[str]) -> Share:
     return Share(sum(each < process for each in others), len(others) + 1)
 
 
+_UNLIMITED = None, None, None
+
+
 class Pacing(NamedTuple):
     """
     One process's pace of requests to an endpoint, by its shares of the limits of the subscription.
@@ -209,6 +212,8 @@ class Pacing(NamedTuple):
     def with_share(self, share: Share, limits: RequestLimits, a_minute: int | None) -> Pacing:
         """Return the pace by a share of these limits."""
         wholes = (*limits, a_minute)
+        if wholes == self[:3] == _UNLIMITED:  # as it mostly is: asked for each push
+            return self
         at_once, a_second, a_minute = [each and share.of(each) for each in wholes]
         return Pacing(at_once, a_second, a_minute, self.next_at, self.allowance)
 

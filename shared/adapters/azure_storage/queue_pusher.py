@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Coroutine, Mapping
 from datetime import timedelta
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from shared.engine.ports import Pusher
 from shared.http import (
@@ -42,12 +42,12 @@ class QueuePusher:
         self._storage = storage
         self._accounts = accounts
 
-    async def send(
+    def send(
         self, request: OutboundRequest, timeout: timedelta, late: LateAnswerHandler | None = None
-    ) -> Exchange:
+    ) -> Coroutine[Any, Any, Exchange]:
         if request.queue is None:
-            return await self._webhooks.send(request, timeout, late)
-        return await self._put(request, request.queue, timeout, late)
+            return self._webhooks.send(request, timeout, late)
+        return self._put(request, request.queue, timeout, late)
 
     async def _put(
         self,

@@ -12,7 +12,7 @@ import base64
 import binascii
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from datetime import timedelta
 from functools import lru_cache, partial
 from http import HTTPStatus
@@ -149,15 +149,24 @@ class TokenPusher:
         self._pusher = pusher
         self._tokens = tokens
 
-    async def send(
+    def send(
         self,
         request: OutboundRequest,
         timeout: timedelta,
         late: LateAnswerHandler | None = None,
-    ) -> Exchange:
+    ) -> Coroutine[Any, Any, Exchange]:
         if request.audience is None:
-            return await self._pusher.send(request, timeout, late)
-        got = await self._tokens.get(request.audience)
+            return self._pusher.send(request, timeout, late)
+        return self._send(request, request.audience, timeout, late)
+
+    async def _send(
+        self,
+        request: OutboundRequest,
+        audience: Audience,
+        timeout: timedelta,
+        late: LateAnswerHandler | None,
+    ) -> Exchange:
+        got = await self._tokens.get(audience)
         if not got.token:
             return NotAnswered(got.failure, got.detail, 0)
         headers = {**request.headers, "Authorization": f"Bearer {got.token}"}

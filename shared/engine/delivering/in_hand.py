@@ -233,6 +233,7 @@ class PushRequest:
 
     by_part: Mapping[Part, Batch]
     batch: Batch = field(init=False)
+    part: Part = field(init=False)  # whose subscription and terms count: that of the first event
     is_probe: bool = False
     began_at: float = 0.0  # seconds of the loop's clock
     began_half_used: bool = False  # half of its endpoint's limit was in use when it began
@@ -240,11 +241,7 @@ class PushRequest:
 
     def __post_init__(self) -> None:
         self.batch = [*chain.from_iterable(self.by_part.values())]
-
-    @property
-    def part(self) -> Part:
-        """The part whose subscription and terms count: that of the first event."""
-        return next(iter(self.by_part))
+        self.part = next(iter(self.by_part))
 
     @property
     def jitter(self) -> float:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import uuid
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from cloudevents.core.formats.json import JSONFormat
 from hypothesis import given
+from hypothesis import strategies as st
 
 from pushgrid.testing.memory import START
 from shared.delivery.delivery import Batch
@@ -241,6 +244,17 @@ def test_the_system_id_is_stable_and_of_one_delivery() -> None:
 
     assert a_delivery().system_id(SubscriptionKey("Orders", "CRM")) == system_id
     assert len(others | {system_id}) == 5
+
+
+@given(st.text(st.characters(codec="utf-8")), st.integers(0, 5000))
+def test_a_system_id_is_a_name_based_uuid(publish_id: str, position: int) -> None:
+    """Those of deliveries that wait were made so: it never changes."""
+    delivery = a_delivery(origin=ORIGIN._replace(publish_id=publish_id))
+    names = uuid.UUID("6f1c0d0e-6a53-4a3e-9a55-6c3a4b5f7d21")
+
+    found = replace(delivery, position=position).system_id(SubscriptionKey("Orders", "crm"))
+
+    assert found == str(uuid.uuid5(names, f"{publish_id}/{position}/orders/crm"))
 
 
 ABSENT = "absent"
