@@ -10,6 +10,7 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from contextvars import Context, copy_context
 from datetime import datetime, timedelta
+from functools import partial
 from random import Random
 from typing import Any, TypeVar
 
@@ -160,6 +161,10 @@ class Timer:
     def cancel(self) -> None:
         self._call = None
 
+    @property
+    def is_cancelled(self) -> bool:
+        return self._call is None
+
     def run(self) -> None:
         call, self._call = self._call, None
         if call:
@@ -167,13 +172,14 @@ class Timer:
 
 
 class Strand:
-    """A thread of a process."""
+    """A thread of a process, which does its *work* when it is ready."""
 
-    __slots__ = ("greenlet", "is_ready", "process")
+    __slots__ = ("greenlet", "is_ready", "process", "work")
 
     def __init__(self, process: Process, body: Callable[[], object]) -> None:
         self.process = process
         self.is_ready = False
+        self.work: Callable[[], object] | None = None
         self.greenlet = greenlet(body, parent=process.kernel.hub)
 
 
@@ -190,22 +196,32 @@ class Process:
         self.is_alive, self.is_frozen = True, False
         self.frozen: list[Strand] = []  # that could run
         self.unheard: list[str] = []  # exceptions that no task awaits
-        self.strands: set[Strand] = set()
+        self._strands: list[Strand] = []
+        self._idle: list[Strand] = []  # of them
         self.loop = Loop(self)
 
     def begin(self, work: Callable[[], object], /) -> None:
         """Begin work that may wait, on a thread and in a context of its own."""
-
-        def run() -> None:
-            try:
-                self.context.copy().run(work)
-            except Exception as error:  # noqa: BLE001 - nobody else hears of it
-                self.unheard.append(f"a thread ended: {error!r}")
-            self.strands.discard(strand)
-
-        strand = Strand(self, run)
-        self.strands.add(strand)
+        if not self._idle:
+            self._idle.append(Strand(self, self._work))
+            self._strands += self._idle
+        strand = self._idle.pop()
+        strand.work = work
         self.kernel.ready(strand)
+
+    def _work(self) -> None:
+        """Do one work after the other."""
+        strand = self.kernel.current
+        assert strand
+        while True:
+            work, strand.work = strand.work, None
+            if work:  # else a late result has woken it
+                try:
+                    self.context.copy().run(work)
+                except Exception as error:  # noqa: BLE001 - nobody else hears of it
+                    self.unheard.append(f"a thread ended: {error!r}")
+                self._idle.append(strand)
+            self.kernel.switch()
 
     def kill(self) -> None:
         self.is_alive = False
@@ -228,7 +244,6 @@ class Loop(_EventLoop):  # type: ignore[misc]
         self._process, self._kernel = process, process.kernel
         self._ready: deque[Timer] = deque()
         self._strand = Strand(process, self._serve)
-        process.strands.add(self._strand)
 
     def _serve(self) -> None:
         kernel, ready = self._kernel, self._ready
@@ -248,10 +263,8 @@ class Loop(_EventLoop):  # type: ignore[misc]
         if context is None:
             is_within = self._kernel.current is not None
             context = copy_context() if is_within else self._process.context.copy()
-        handle = Timer(self._kernel.now, lambda: context.run(callback, *args))
-        self._ready.append(handle)
-        if self._kernel.current is not self._strand:
-            self._kernel.ready(self._strand)
+        handle = Timer(self._kernel.now, partial(context.run, callback, *args))
+        self._enqueue(handle)
         return handle
 
     call_soon_threadsafe = call_soon
@@ -259,8 +272,15 @@ class Loop(_EventLoop):  # type: ignore[misc]
     def call_at(
         self, when: float, callback: Any, *args: Any, context: Context | None = None
     ) -> Timer:
-        context = context or copy_context()
-        return self._kernel.at(when, lambda: self.call_soon(callback, *args, context=context))
+        handle = Timer(when, partial((context or copy_context()).run, callback, *args))
+        self._kernel.at(when, partial(self._enqueue, handle))
+        return handle
+
+    def _enqueue(self, handle: Timer) -> None:
+        if not handle.is_cancelled:
+            self._ready.append(handle)
+            if self._kernel.current is not self._strand:
+                self._kernel.ready(self._strand)
 
     def call_later(self, delay: float, callback: Any, *args: Any, **named: Any) -> Timer:
         return self.call_at(self._kernel.now + delay, callback, *args, **named)

@@ -145,9 +145,6 @@ class Ledger:
         self._unnoticed = 0.0  # seconds by which clocks differ
         self._ahead: defaultdict[Process, float] = defaultdict(float)  # seconds of its clock
         self._holders: dict[str, tuple[Process, float]] = {}  # of messages
-        self._unanswered: dict[int, StoreRequest] = {}  # puts and receives that may take effect
-        self._done: dict[int, StoreRequest] = {}  # puts whose process does not know it yet
-        self._given: dict[int, tuple[StoreRequest, Sequence[Received]]] = {}  # nor what it received
 
     # ── What happens ──
 
@@ -239,38 +236,35 @@ class Ledger:
 
     # ── What storage hears ──
 
-    def took_effect(self, request: StoreRequest, result: Any, *, is_copy: bool) -> None:
+    def took_effect(self, request: StoreRequest, result: Any, *, is_known: bool) -> None:
+        """Enter an effect; who asks for it does not know of a second or a late one."""
         self.note(_shown(request))
-        act = _EFFECTS.get((request.port, request.method))
-        if act:
+        if act := _EFFECTS.get((request.port, request.method)):
             act(self, request, result)
-        if act is Ledger._put:
-            if is_copy or id(request) in self._unanswered:
-                self._copy(request, "it is stored twice, or its answer was lost")
-            self._done[id(request)] = request
+        if not is_known:
+            self._unknown(request, result, "it is stored twice, or its answer was lost")
 
     def was_answered(self, request: StoreRequest, seconds: float, *, is_timed: bool) -> None:
         process = self._processes[request.process]
-        self._done.pop(id(request), None)
-        self._given.pop(id(request), None)
         if is_timed:
             self._told.add(process)
         if seconds > SLOW:
             self.fault(process, f"waits {seconds:.0f} s for {request.port}.{request.method}")
 
-    def was_not_answered(self, request: StoreRequest) -> None:
+    def was_not_answered(self, request: StoreRequest, result: Any) -> None:
+        """Enter that an answer is lost; *result* is ``None`` if there is, or was, no effect."""
         process = self._processes[request.process]
         self.fault(process, f"has no answer to {request.port}.{request.method}")
+        if result is not None:
+            self._unknown(request, result, "its answer was lost")
+
+    def _unknown(self, request: StoreRequest, result: Any, why: str) -> None:
+        """Enter an effect that no process knows of."""
         if (request.port, request.method) == ("queues", "put"):
-            if self._done.pop(id(request), None):
-                self._copy(request, "its answer was lost")
-            else:
-                self._unanswered[id(request)] = request
+            self._copied(str(request.arguments[1]), why)
         elif (request.port, request.method) == ("queues", "receive"):
-            _, messages = self._given.pop(id(request), (request, ()))
-            for message in messages:  # which nobody gets
+            for message in result:  # which nobody gets
                 self._holders.pop(message.receipt.message_id, None)
-            self._unanswered[id(request)] = request
 
     def _stored(self, request: StoreRequest, _: Any) -> None:
         given: Any = request.arguments
@@ -314,13 +308,10 @@ class Ledger:
 
     def _received(self, request: StoreRequest, result: Sequence[Received]) -> None:
         (queue, *_), process = request.arguments, self._processes[request.process]
-        is_late = id(request) in self._unanswered
-        if not is_late:
-            self._given[id(request)] = request, result
         for message in result:
             identity = message.receipt.message_id
             holder = self._holders.pop(identity, None)
-            if process.is_alive and not is_late:  # else nobody gets it
+            if process.is_alive:  # else nobody gets it
                 self._holders[identity] = (process, self._kernel.now)
             for part, numbers in self._parts(message.text):
                 told = f"  {queue} gives {part.subscription} {numbers} #{message.count}"
@@ -498,9 +489,6 @@ class Ledger:
         found = self._of_event[push.subscription, number] if not push.job else []
         is_open = (each for each in found if each.ends <= each.copies)
         return next(is_open, entry) or self._entry(push.subscription, number, push.job)
-
-    def _copy(self, put: StoreRequest, why: str) -> None:
-        self._copied(str(put.arguments[1]), why)
 
     def _copied(self, text: str, why: str) -> None:
         for part, numbers in self._parts(text):

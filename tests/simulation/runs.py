@@ -18,6 +18,7 @@ def play(plan: Plan, *, tells: bool = False) -> Result:
     """Play a plan. What it leaves is collected afterwards: nothing of it runs in the next one."""
     was_enabled = gc.isenabled()
     gc.disable()
+    gc.freeze()  # what there is already, so that it need not be searched
     try:
         return World(plan, tells=tells).play()
     finally:

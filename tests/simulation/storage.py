@@ -48,6 +48,7 @@ class Fate(NamedTuple):
     is_answered: bool = True
     copies: int = 0  # effects beyond the first
     is_timed: bool = True
+    is_known: bool = True  # to its caller, once it has its effect
 
 
 _FATES: Mapping[str, Callable[[Callable[[], float], StoreRequest], Fate]] = {
@@ -117,7 +118,7 @@ class Storage:
         kernel.sleep(fate.after)
         took = kernel.now - began
         if not fate.is_answered:
-            self._ledger.was_not_answered(request)
+            self._ledger.was_not_answered(request, result)
             raise StorageUnreachable if took > UNREACHABLE else StorageUnavailable
         told = self.clock.now().replace(microsecond=0)  # as a header has it
         self.clocks[request.process].storage_answered(told if fate.is_timed else None, took)
@@ -131,8 +132,8 @@ class Storage:
     ) -> tuple[T | None, Exception | None]:
         """Wait for the effect, if there is one before the request is given up."""
         if fate.before > GIVES_UP:
-            at = self._kernel.now + fate.before
-            self._kernel.at(at, lambda: self._do(request, effect, fate))
+            at, late = self._kernel.now + fate.before, fate._replace(is_known=False)
+            self._kernel.at(at, lambda: self._do(request, effect, late))
         self._kernel.sleep(min(fate.before, GIVES_UP))
         if fate.is_done and fate.before <= GIVES_UP:
             return self._do(request, effect, fate)
@@ -148,7 +149,7 @@ class Storage:
                 result = effect()
             except Exception as error:  # noqa: BLE001 - the answer of storage
                 return None, error
-            self._ledger.took_effect(request, result, is_copy=copy > 0)
+            self._ledger.took_effect(request, result, is_known=fate.is_known and not copy)
             if request.port == "queues" and request.method in {"put", "hide", "replace"}:
                 queue, wait = Queue(str(request.arguments[0])), request.arguments[-1]
                 hidden = wait if isinstance(wait, timedelta) else timedelta()

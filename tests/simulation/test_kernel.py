@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import Future
+from contextlib import suppress
 from contextvars import copy_context
 from random import Random
 
@@ -89,20 +90,33 @@ def test_what_is_due_in_a_freeze_is_done_after_it() -> None:
     assert heard == [7]
 
 
+def test_what_a_callback_cancels_is_not_done_even_if_it_is_due() -> None:
+    kernel, heard = a_kernel(), list[str]()
+    process = a_process(kernel)
+    second = process.loop.call_later(3, heard.append, "second")
+    process.loop.call_later(2, second.cancel)
+    process.is_frozen = True
+    kernel.at(7, process.thaw)
+    kernel.run(10)
+
+    assert heard == []
+
+
 def test_a_result_that_does_not_come_in_time_is_waited_for_no_longer() -> None:
-    kernel, heard = a_kernel(), list[object]()
+    kernel, heard, result = a_kernel(), list[object](), Future[None]()
     process = a_process(kernel)
 
     def wait() -> None:
-        try:
-            Threads(process).result(Future[None](), 3)
-        except TimeoutError:
-            heard.append(kernel.now)
+        heard.append("waits")
+        with suppress(TimeoutError):
+            Threads(process).result(result, 3)
+        heard.append(kernel.now)
 
     process.begin(wait)
+    kernel.at(5, lambda: result.set_result(None))  # wakes nobody
     kernel.run(10)
 
-    assert heard == [3]
+    assert heard == ["waits", 3]
 
 
 def test_who_turns_first_is_drawn_and_can_be_repeated() -> None:
