@@ -311,7 +311,7 @@ class Lock:
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
         self._is_taken = False
-        self._waiting: list[tuple[Strand, list[bool]]] = []
+        self._waiting: list[Strand] = []
 
     def acquire(self, blocking: bool = True) -> bool:  # noqa: FBT001, FBT002 - as `threading`
         kernel, strand = self._kernel, self._kernel.current
@@ -320,20 +320,16 @@ class Lock:
             kernel.switch()
         if self._is_taken and not blocking:
             return False
-        if self._is_taken and strand:
-            handed_over: list[bool] = []
-            self._waiting.append((strand, handed_over))
-            kernel.wait(lambda: bool(handed_over))
+        while self._is_taken and strand:
+            self._waiting.append(strand)
+            kernel.switch()
         self._is_taken = True
         return True
 
     def release(self) -> None:
-        self._is_taken = bool(self._waiting)
-        if self._waiting:
-            place = int(self._kernel.chance.random() * len(self._waiting))
-            strand, handed_over = self._waiting.pop(place)
-            handed_over.append(True)
-            self._kernel.ready(strand)
+        self._is_taken = False
+        while self._waiting:
+            self._kernel.ready(self._waiting.pop())
 
     def __enter__(self) -> bool:
         return self.acquire()

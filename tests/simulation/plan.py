@@ -236,7 +236,7 @@ class _Drawing:
 
     def _freeze(self, at: float, process: int) -> None:
         seconds = self._chance.choice((5, 90, 400, 700, 1800))
-        self._add(at, "freeze", process=process, seconds=seconds)
+        self._add(at, "freeze", process=process, seconds=seconds, before="")
 
     def _jump(self, at: float, process: int) -> None:
         by = self._chance.choice((-7200, -60, -8, 8, 60, 7200, 100_000))
@@ -258,8 +258,8 @@ class _Drawing:
         storm = chance.choice(("slow", "slow", "fails before"))
         self._storm(at, storm, MINUTE, 0.9, chance.choice((("dead_letters",), (), ())))
         if storm == "slow":  # until another process has received, and written, the same
-            at += chance.uniform(0.5, 25)
-            self._add(at, "freeze", process=0, seconds=chance.uniform(905, 1200))
+            at, lasts = at + chance.uniform(0.5, 25), chance.uniform(905, 1200)
+            self._add(at, "freeze", process=0, seconds=lasts, before="queues.replace")
 
     def _dark(self, at: float, process: int) -> None:
         """A process whose clock is slow starts, and no answer has a time."""

@@ -55,7 +55,7 @@ PLANTED = {
         "        give_up_at = loop_time() + repeat_for.total_seconds()\n",
         "        loop_time = lambda: self.clock.now().timestamp()\n"
         "        give_up_at = loop_time() + repeat_for.total_seconds()\n",
-        unseen="whatever lets puts fail is a cause for the message to come again",
+        unseen="what lets puts fail is a cause for a repeat, and no app's clock goes back",
     ),
     "an end by 503": Planted(
         "shared/delivery/policy.py",
@@ -144,7 +144,6 @@ PLANTED = {
         "        if renewed is None:\n            del left[number]\n",
         "        renewed = renewed or receipt\n"
         "        if renewed is None:\n            del left[number]\n",
-        unseen="a freeze has to begin in the few seconds from a check of the time to a request",
     ),
     "a wake that forgets the due time": Planted(
         f"{_TIMERS}/wake.py",

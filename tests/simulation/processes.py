@@ -24,7 +24,7 @@ from tests.simulation.host import DEADLETTER, PERIODS, WAKE, FunctionsHost
 from tests.simulation.kernel import Kernel, Pool, Process, Threads
 from tests.simulation.ledger import Ledger
 from tests.simulation.plan import OTHER_ACCOUNT, Plan
-from tests.simulation.storage import Storage
+from tests.simulation.storage import USUAL, Storage
 
 HOST = "https://pushgrid.example"
 KEY = "the-admin-key"
@@ -56,6 +56,7 @@ class Instance:
     host: FunctionsHost
     skew: list[float]  # of its wall clock, in seconds
     death: Death | None = None
+    freeze: tuple[str, float] = ("", 0.0)  # to come: before which request, for how long
 
     @property
     def is_well(self) -> bool:
@@ -99,7 +100,7 @@ class Processes:
     def heal(self) -> None:
         """Let all go on, and none be killed any more."""
         for each in self.slots:
-            each.death = None
+            each.death, each.freeze = None, ("", 0.0)
             if each.process.is_frozen:
                 self._thaw(each)
 
@@ -123,9 +124,12 @@ class Processes:
             later = partial(self._die, process, instance, "while idle")
             self._kernel.at(self._kernel.now + IDLE, later)
 
-    def freeze(self, process: int, seconds: float) -> None:
+    def freeze(self, process: int, seconds: float, before: str) -> None:
+        """Freeze a process at once, or *before* its next request of that name."""
         instance = self.slots[process]
-        if instance.is_well:
+        if before:
+            instance.freeze = (before, seconds)
+        elif instance.is_well:
             self._seen["frozen"] += 1
             self._ledger.fault(instance.process, f"is frozen for {seconds} s")
             instance.process.is_frozen = True
@@ -141,6 +145,11 @@ class Processes:
     def between(self, request: StoreRequest, when: str) -> None:
         """Kill the process that makes a request before or after its effect, if it is time."""
         slot, instance = self._by_name[request.process]
+        before, seconds = instance.freeze
+        if when == "before" and before == f"{request.port}.{request.method}":
+            instance.freeze = ("", 0.0)
+            self.freeze(slot, seconds, "")
+            self._kernel.sleep(USUAL)
         death = instance.death
         if death is None:
             return
