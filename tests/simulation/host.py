@@ -18,6 +18,7 @@ from shared.errors import StorageUnavailable
 from tests.simulation.kernel import Pool, Process, StorageClock, Threads, Timer
 
 INVISIBILITY = timedelta(minutes=10)
+RENEWED_AFTER = 300.0  # seconds
 STEPS = (0.8, 1.6, 3.2, 6.4, 12.8)  # seconds between the tries of one step
 POISON = {Queue.DELIVERIES: Queue.DELIVERIES_POISON, Queue.RETRIES: Queue.RETRIES_POISON}
 _OPTIONS = json.loads((Path(__file__).parents[2] / "host.json").read_text())["extensions"]["queues"]
@@ -128,7 +129,7 @@ class FunctionsHost:
             self.open -= 1
 
     async def _succeeds(self, queue: Queue, lease: _Lease) -> bool:
-        lease.begin()
+        lease.renew_after(RENEWED_AFTER)
         try:
             await self._app.deliver.run(lease.message.text.encode(), queue)
         except Exception:  # noqa: BLE001 - an invocation that fails
@@ -151,8 +152,13 @@ class _Lease:
         self._renewal: asyncio.Task[None] | None = None
         self._has_ended = False
 
-    def begin(self) -> None:
-        self._renew_after(INVISIBILITY.total_seconds() / 2)
+    def renew_after(self, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+
+        def begin() -> None:
+            self._renewal = loop.create_task(self._renew())
+
+        self._timer = loop.call_later(seconds, begin)
 
     async def end(self) -> None:
         self._has_ended = True
@@ -160,20 +166,14 @@ class _Lease:
         if self._renewal:
             await asyncio.wait([self._renewal])
 
-    def _renew_after(self, seconds: float) -> None:
-        self._timer = asyncio.get_running_loop().call_later(seconds, self._begin_renewal)
-
-    def _begin_renewal(self) -> None:
-        self._renewal = asyncio.get_running_loop().create_task(self._renew())
-
     async def _renew(self) -> None:
-        delay = INVISIBILITY.total_seconds() / 2
+        delay = RENEWED_AFTER
         try:
             await self.hide(INVISIBILITY)
         except StorageUnavailable:
             delay /= 4
         if not self._has_ended:
-            self._renew_after(delay)
+            self.renew_after(delay)
 
     async def delete(self) -> None:
         await self._off_loop(partial(self._queues.delete, self._queue, self.message))

@@ -180,10 +180,8 @@ class Processes:
         self.storage.clocks[name] = clock
         store = self.storage.store.of(name, Pool(process, most=1_000_000))
         pusher = SimulatedPusher(process, self._endpoints, self._ledger)
-        chance, draws = (
-            SeededChance(f"{name} {self._plan.seed}"),
-            Random(f"{name} {self._plan.seed}"),
-        )
+        seed = f"{name} {self._plan.seed}"
+        chance, draws = SeededChance(seed), Random(seed)
         chance.jitter = draws.random
         app = App(
             settings=_settings(self._plan.settings),

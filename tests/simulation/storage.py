@@ -66,28 +66,9 @@ _FATES: Mapping[str, Callable[[Callable[[], float], StoreRequest], Fate]] = {
 }
 
 
-class Weather:
-    """Draws the fate of requests; *seen* counts each kind of fault that occurred."""
-
-    def __init__(self, chance: Random, storms: Sequence[Storm], seen: Counter[str]) -> None:
-        self._chance = chance
-        self._storms = storms
-        self._seen = seen
-
-    def fate(self, now: float, request: StoreRequest) -> Fate:
-        draw = self._chance.random
-        for storm in self._storms:
-            is_near = storm.since <= now < storm.until and storm.concerns(request)
-            if is_near and draw() < storm.share:
-                self._seen[storm.kind] += 1
-                return _FATES[storm.kind](draw, request)
-        takes = draw() * USUAL
-        return Fate(before=takes) if draw() < 0.5 else Fate(after=takes)
-
-
 class Storage:
     """
-    What is stored, and the way to it.
+    What is stored, and the way to it; *seen* counts each kind of fault that occurred.
 
     *between* is called before and after each effect, *shown* when a message becomes visible.
     """
@@ -95,12 +76,15 @@ class Storage:
     def __init__(
         self,
         kernel: Kernel,
-        weather: Weather,
         ledger: Ledger,
+        storms: Sequence[Storm],
+        chance: Random,
+        seen: Counter[str],
         between: Callable[[StoreRequest, str], object],
         shown: Callable[[Queue, datetime], object],
     ) -> None:
-        self._kernel, self._weather, self._ledger = kernel, weather, ledger
+        self._kernel, self._ledger = kernel, ledger
+        self._storms, self._chance, self._seen = storms, chance, seen
         self._between, self._shown = between, shown
         self.clock = StorageClock(kernel)
         self.store = MemoryStore(self.clock, _no_threads, seam=self._request)
@@ -111,7 +95,7 @@ class Storage:
         if self._kernel.current is None:
             return effect()
         kernel, began = self._kernel, self._kernel.now
-        fate = self._weather.fate(began, request)
+        fate = self._fate(request)
         self._between(request, "before")
         result, fault = self._effect(request, effect, fate)
         self._between(request, "after")
@@ -126,6 +110,16 @@ class Storage:
         if fault:
             raise fault
         return result  # type: ignore[return-value]
+
+    def _fate(self, request: StoreRequest) -> Fate:
+        now, draw = self._kernel.now, self._chance.random
+        for storm in self._storms:
+            is_near = storm.since <= now < storm.until and storm.concerns(request)
+            if is_near and draw() < storm.share:
+                self._seen[storm.kind] += 1
+                return _FATES[storm.kind](draw, request)
+        takes = draw() * USUAL
+        return Fate(before=takes) if draw() < 0.5 else Fate(after=takes)
 
     def _effect(
         self, request: StoreRequest, effect: Callable[[], T], fate: Fate

@@ -17,7 +17,7 @@ from tests.simulation.kernel import Kernel, Stuck
 from tests.simulation.ledger import Finding, Ledger
 from tests.simulation.plan import DAY, Plan
 from tests.simulation.processes import Processes
-from tests.simulation.storage import Storage, Storm, Weather
+from tests.simulation.storage import Storage, Storm
 
 LATE = 7200.0  # seconds after its time for which a message may be left
 QUIET = 2400.0  # seconds after the last message, in which what is counted becomes right
@@ -49,14 +49,14 @@ class World:
         self._seen = Counter[str]()
         given = [each for each in plan.steps if each.what == "storm"]
         storms = [Storm(since=each.at, **each.args) for each in given]
-        weather = Weather(Random(f"weather {seed}"), storms, self._seen)
+        weather = Random(f"weather {seed}")
         self.ledger = Ledger(kernel, plan, tells=tells)
         self._endpoints = Endpoints(kernel, Random(f"endpoints {seed}"), self._seen)
         self.processes = processes = Processes(
             plan, kernel, self.ledger, self._endpoints, self._seen, Random(f"processes {seed}")
         )
         self.storage = processes.storage = Storage(
-            kernel, weather, self.ledger, processes.between, processes.shown
+            kernel, self.ledger, storms, weather, self._seen, processes.between, processes.shown
         )
         self.ledger.store = self.storage.store
         chance = Random(f"callers {seed}")
