@@ -39,17 +39,20 @@ PLANTED = {
         f"{_DELIVERING}/deliver.py",
         "        self.clock_records.record_all(bounds, found[0].key)\n        return found\n",
         "        return found[:-1] or found\n",
+        seed=79,
     ),
     "a commit's last message dropped": Planted(
         "shared/engine/publishing/commit.py",
         "        puts = await self.sender.put_all(Queue.DELIVERIES, texts)\n",
         "        puts = [*await self.sender.put_all(Queue.DELIVERIES, texts[:-1] or texts), None]\n"
         "        puts = puts[: len(texts)]\n",
+        seed=89,
     ),
     "a put that may have failed counts as stored": Planted(
         "shared/engine/keeping/requeue.py",
         "                if isinstance(put, StorageUnavailable):\n",
         "                if False:\n",
+        seed=56,
     ),
     "patience by the wall clock": Planted(
         "shared/engine/keeping/requeue.py",
@@ -62,31 +65,37 @@ PLANTED = {
         "shared/delivery/policy.py",
         "    if _is_final(outcome, terms):\n",
         "    if _is_final(outcome, terms) or outcome.status == 503:\n",
+        seed=19,
     ),
     "an end after one attempt too few": Planted(
         "shared/delivery/policy.py",
         "self.max_attempts is None or attempts < self.max_attempts\n",
         "self.max_attempts is None or attempts < self.max_attempts - 1\n",
+        seed=19,
     ),
     "an attempt too many": Planted(
         "shared/delivery/policy.py",
         "self.max_attempts is None or attempts < self.max_attempts\n",
         "self.max_attempts is None or attempts <= self.max_attempts\n",
+        seed=79,
     ),
     "a status retried that ends": Planted(
         "shared/delivery/policy.py",
         "    return outcome.status in terms.rules.never_retried\n",
         "    return outcome.status == 400\n",
+        seed=89,
     ),
     "a step of the schedule twice": Planted(
         "shared/delivery/policy.py",
         "schedule.wait_after(delivery.attempts, age",
         "schedule.wait_after(max(delivery.attempts - 1, 1), age",
+        seed=19,
     ),
     "a status without its least wait": Planted(
         "shared/delivery/policy.py",
         '        waits.append((minimum, f"minimum for',
         '        waits.append((minimum / 4, f"minimum for',
+        seed=19,
     ),
     "a wait that chance shortens": Planted(
         "shared/delivery/policy.py",
