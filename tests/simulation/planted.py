@@ -101,6 +101,7 @@ PLANTED = {
         "shared/delivery/policy.py",
         "terms.scaled(wait + spread * jitter)",
         "terms.scaled(wait - spread * jitter)",
+        seed=38,
     ),
     "a time to live that is not asked": Planted(
         "shared/delivery/policy.py",
@@ -154,6 +155,7 @@ PLANTED = {
         "        if renewed is None:\n            del left[number]\n",
         "        renewed = renewed or receipt\n"
         "        if renewed is None:\n            del left[number]\n",
+        seed=31,
     ),
     "a wake that forgets the due time": Planted(
         f"{_TIMERS}/wake.py",
