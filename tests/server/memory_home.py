@@ -96,6 +96,9 @@ class MemoryLeases:
         self.queues.put(Queue(f"{message.queue}-poison"), received.text)
         self.queues.delete(message.queue, received)
 
+    async def hand_back(self) -> None:
+        """Do nothing: there is no other process."""
+
     async def close(self) -> None:
         """Do nothing: the next process finds nothing."""
 
@@ -118,7 +121,7 @@ class MemoryHome:
         self.queues = _ToldQueues(clock, self.store.traits)
         self.store.queues, self.store.sender = self.queues, MemorySender(self.queues, _at_once)
         self.leases = MemoryLeases(self.queues)
-        self.is_elected = True
+        self.is_elected = self.may_push = True
         self.background: Sequence[BackgroundWork] = ()
         self.fault: str | None = None
         self.refusal = ""  # why it can't be opened

@@ -35,7 +35,7 @@ _KEY = 6  # columns, the first ones
 _TOGETHER = 64  # rows of a statement
 _WRITE = (
     "INSERT INTO attempts (topic, subscription, hour, system_id, number, ends, event_id, made,"
-    " replay_of, record, event) VALUES {}"
+    " replay_of, record, event) {}"
     " ON CONFLICT (topic, subscription, hour, system_id, number, ends) DO UPDATE SET"
     " event_id = excluded.event_id, made = excluded.made, replay_of = excluded.replay_of,"
     " record = excluded.record, event = excluded.event"
@@ -51,7 +51,7 @@ class SqlAttempts:
 
     def __init__(self, database: Database, most_bytes: int = MOST_BYTES) -> None:
         self._database = database
-        self._most_bytes = most_bytes
+        self.most_bytes = most_bytes
 
     def write(self, records: Sequence[AttemptRecord]) -> None:
         rows = [row_of(each) for each in records]
@@ -109,7 +109,7 @@ class SqlAttempts:
 
     def _too_old(self, limit: int) -> list[int]:
         """Return the hours before *limit*, and the oldest of what is too much, in order."""
-        left = self._most_bytes
+        left = self.most_bytes
         old = []
         for hour, size in self._rows("SELECT hour, bytes FROM attempt_hours ORDER BY hour DESC"):
             left -= size
@@ -125,7 +125,11 @@ def write_attempts(writing: WriteTransaction, rows: Sequence[Row]) -> None:
         # One statement: after each of many, the thread would wait for the busy loop's.
         some = distinct[start : start + _TOGETHER]
         values = ", ".join([f"({marks(len(some[0]))})"] * len(some))
-        writing.run(_WRITE.format(values), *chain.from_iterable(some))
+        writing.send(
+            _WRITE.format(writing.dialect.attempts.format(values)), *chain.from_iterable(some)
+        )
+    if not writing.dialect.has_attempt_hours:
+        return
     sizes: Counter[int] = Counter()
     for row in rows:
         sizes[row[2]] += sum(len(each) for each in row if isinstance(each, (str, bytes)))
@@ -169,6 +173,11 @@ _compact = json.JSONEncoder(separators=(",", ":")).encode
 @lru_cache
 def _names(topic: str, subscription: str) -> tuple[str, str]:
     return plain(topic.lower()), plain(subscription.lower())
+
+
+def day_of(hour: int) -> int:
+    """Return the beginning of the day of an hour, both in microseconds since 1970."""
+    return hour - hour % (_DAY // timedelta(microseconds=1))
 
 
 def _hour(at: datetime) -> int:

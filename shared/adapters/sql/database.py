@@ -9,10 +9,12 @@ U+0000 nor a lone surrogate.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
+from enum import IntEnum
 from typing import Any, Protocol, TypeVar
 
+from shared.adapters.sql.dialects import Dialect
 from shared.metrics import Counts
 from shared.subscriptions.subscription import SubscriptionKey
 
@@ -31,12 +33,23 @@ def _ignore(_: object) -> None:
 class ReadTransaction(Protocol):
     """A transaction that reads."""
 
+    @property
+    def dialect(self) -> Dialect:
+        """What its database says in words of its own."""
+
     def rows(self, statement: str, *parameters: object) -> list[Row]:
         """Run *statement* and return its rows."""
 
 
 class WriteTransaction(ReadTransaction, Protocol):
     """A transaction that writes."""
+
+    @property
+    def is_repeat(self) -> bool:
+        """Whether what is stored may be stored already, under the same numbers."""
+
+    def send(self, statement: str, *parameters: object) -> None:
+        """Run *statement*, whose result nobody waits for."""
 
     def run(self, statement: str, *parameters: object) -> int:
         """Run *statement* and return how many rows it has changed."""
@@ -51,6 +64,18 @@ class WriteTransaction(ReadTransaction, Protocol):
 Write = Callable[[WriteTransaction], T]
 
 
+class Catalogue(IntEnum):
+    """
+    How a transaction holds topics and subscriptions.
+
+    Who judges by them shares them with others that do, and who changes them has them alone.
+    """
+
+    FREE = 0
+    SHARED = 1
+    EXCLUSIVE = 2
+
+
 class Database(Protocol):
     """
     Runs transactions.
@@ -60,24 +85,45 @@ class Database(Protocol):
     what it has written is undone.
     """
 
-    def write(self, write: Write[T], *, grows: bool = False) -> T:
+    @property
+    def run(self) -> int:
+        """What stands with messages that this process takes in hand; above 0."""
+
+    @property
+    def has_lease(self) -> bool:
+        """Whether nobody else may have what is in hand; else no push may begin."""
+
+    def run_of(self, taken: int) -> int:
+        """Return what stands now with messages that were taken as *taken*; -1: they are lost."""
+
+    def write(
+        self, write: Write[T], *, grows: bool = False, catalogue: Catalogue = Catalogue.FREE
+    ) -> T:
         """
         Return what *write* returns, once it is stored for good.
 
-        What *grows* the database is refused while too little space is free.
+        What *grows* the database is refused while too little space is free. *catalogue* is held
+        until then.
 
         Raises:
             StorageUnavailable: it may or may not be stored.
         """
 
     async def write_on_loop(
-        self, write: Write[T], *, grows: bool = False, then: Callable[[T | None], object] = _ignore
+        self,
+        write: Write[T],
+        *,
+        grows: bool = False,
+        then: Callable[[T | None], object] = _ignore,
+        births: Collection[int] = (),
+        catalogue: Catalogue = Catalogue.FREE,
     ) -> T:
         """
         Do as `write`, on the event loop.
 
         *then* is called there with what *write* returned, or ``None`` if it is not stored, though
-        the caller be cancelled.
+        the caller be cancelled. *births*: the numbers of all that is stored, if all of it is in
+        hand at once; then a commit of unknown outcome can be repeated.
         """
 
     def read(self, read: Callable[[ReadTransaction], T]) -> T:

@@ -125,7 +125,7 @@ class SqlDeadLetters:
     def read(self, destination: DeadLetterDestination, path: str, most: int) -> bytes | None:
         if not self._is_own(destination):
             return self._elsewhere(destination).read(destination, path, most)
-        found = self._rows("substr(body, 1, ?)", destination.container, path, most)
+        found = self._rows("substr(body, 1, CAST(? AS INTEGER))", destination.container, path, most)
         return bytes(found[0][0] or b"") if found else None  # of nothing, SQLite makes NULL
 
     def write_poison(self, path: str, body: bytes) -> None:

@@ -8,13 +8,28 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from shared.adapters.sql.database import Database, ReadTransaction, Row, WriteTransaction, plain
+from shared.adapters.sql.database import (
+    Catalogue,
+    Database,
+    ReadTransaction,
+    Row,
+    WriteTransaction,
+    plain,
+)
 from shared.engine.ports import PROCESSES, STATE, Document, Resource, Table
 from shared.errors import Conflict, InvalidDocument
 
 _DOCUMENT_CHARACTERS = 500_000  # as on Azure Storage: documents can be moved there
 _KEY = re.compile(r"[^/\\#?\x00-\x1f\x7f-\x9f\ud800-\udfff]{1,500}")  # likewise
 _COLUMNS = "name, etag, document"
+_INSERT = (
+    "INSERT INTO documents (etag, document, pause, kind, partition, name)"
+    " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (kind, partition, name) DO NOTHING"
+)
+_UPDATE = (
+    "UPDATE documents SET etag = ?, document = ?, pause = ?"
+    " WHERE kind = ? AND partition = ? AND name = ? AND etag = ?"
+)
 _CATALOGUE = (Table.TOPICS, Table.EVENT_SUBSCRIPTIONS)
 _NO_CATALOGUE = (STATE, PROCESSES)  # partitions
 
@@ -50,21 +65,18 @@ class SqlDocuments:
         pause = _pause_of(table, document)
 
         def write(writing: WriteTransaction) -> Resource:
-            there = find_document(writing, table, partition, name)
-            if (there.etag if there else None) != etag:
+            # Compared as it is written: another process may write meanwhile.
+            values = *row[1:], pause, *key
+            statement, expected = (_UPDATE, [etag]) if etag else (_INSERT, [])
+            if not writing.run(statement, *values, *expected):
+                there = find_document(writing, table, partition, name)
                 if there and there.document == json.loads(text):
                     return there
                 raise Conflict
-            writing.run(
-                "INSERT INTO documents (kind, partition, name, etag, document, pause)"
-                " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (kind, partition, name) DO UPDATE SET"
-                " etag = excluded.etag, document = excluded.document, pause = excluded.pause",
-                *(*key, *row[1:], pause),
-            )
             _note_change(writing, table, partition)
             return _resource(row)
 
-        stored = self._database.write(write)
+        stored = self._database.write(write, catalogue=_hold(table, partition))
         self._changed(table)
         return stored
 
@@ -82,7 +94,7 @@ class SqlDocuments:
                 _note_change(writing, table, partition)
             return bool(deleted)
 
-        is_deleted = self._database.write(write)
+        is_deleted = self._database.write(write, catalogue=_hold(table, partition))
         self._changed(table)
         return is_deleted
 
@@ -135,8 +147,13 @@ def _pause_of(table: Table, document: Document) -> str | None:
     return plain(since) if isinstance(since, str) else None
 
 
+def _hold(table: Table, partition: str) -> Catalogue:
+    is_of_it = table in _CATALOGUE and partition.lower() not in _NO_CATALOGUE
+    return Catalogue.EXCLUSIVE if is_of_it else Catalogue.FREE
+
+
 def _note_change(writing: WriteTransaction, table: Table, partition: str) -> None:
-    if table in _CATALOGUE and partition.lower() not in _NO_CATALOGUE:
+    if _hold(table, partition):
         writing.run("UPDATE state SET value = value + 1 WHERE name = 'catalogue'")
 
 

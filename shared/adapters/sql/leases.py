@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import math
 from collections import defaultdict, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -39,6 +41,7 @@ from shared.delivery.messages.message_writer import encode_together
 from shared.delivery.messages.outline import outline_of
 from shared.engine.ports import OffLoop, Queue
 from shared.engine.ports.leases import GiveUp, Lease
+from shared.tasks import loop_time
 
 HANDED = (Queue.DELIVERIES, Queue.RETRIES)  # the queues whose messages are handed over
 ROOM = SQL.most_in_hand  # messages of each
@@ -50,18 +53,15 @@ DEATHS = 6  # from then on it does not run
 SUSPECT_SECONDS = 3.0  # a process that lives so long with suspects has survived them
 _BATCH = 256
 _LOOK_SECONDS = 60.0  # a clock that was set is noticed by then
+_LOOP_SECONDS = 2.0  # until the loop has taken what was stored
+_LEASE_SECONDS = 1.0  # between looks whether this process has its lease again
 _CLAIM = (
     "UPDATE messages SET run = ?, parked = NULL,"
     " deaths = deaths + CASE WHEN run > 0 THEN 1 ELSE 0 END"
-    " WHERE id IN (SELECT id FROM messages WHERE {} LIMIT ?)"
-    " RETURNING id, queue, body, due, deaths, receives"
+    " WHERE id IN ({}) RETURNING id, queue, body, due, deaths, receives"
 )
-_LEFT = "run > 0 AND run < ? AND queue = ? AND deaths < ? ORDER BY id"
-_DUE = "run = 0 AND queue = ? AND due <= ? ORDER BY due, id"
-_SUSPECTS = (
-    "deaths > 0 AND ((run > 0 AND run < ? AND deaths >= ?) OR (run = 0 AND deaths >= ?))"
-    " ORDER BY id"
-)
+_DUE = "SELECT id FROM messages WHERE run = 0 AND queue = ? AND due <= ? ORDER BY due, id LIMIT ?"
+_FREED = "SELECT id FROM messages WHERE parked = ? ORDER BY id LIMIT ?"
 _MINE = "id = ? AND run = ?"
 _BORN = f"SELECT id, queue, body, due, deaths, receives FROM messages WHERE {_MINE}"
 #: What nothing keeps parked any more.
@@ -78,6 +78,7 @@ class SqlReceipt(NamedTuple):
     """What is known of a message in hand."""
 
     number: int
+    run: int  # as which it was taken
     due: datetime
     deaths: int = 0
     has_rows: bool = True  # rows that name it, beside its own
@@ -89,11 +90,14 @@ class _Hand:
     def __init__(self) -> None:
         self.ready: deque[Lease] = deque()  # due, and not handed over yet
         self.ahead: list[tuple[datetime, int, Lease]] = []  # a heap
-        self.out: set[int] = set()  # numbers of messages that were handed over
+        self.out: set[tuple[int, int]] = set()  # numbers and runs of what was handed over
         self.doubtful: list[int] = []  # numbers of messages that may have been born into it
         self.reserved = 0  # for messages that are being stored or claimed
         self.next_due: datetime | None = moment(0)  # at a start something may be
         self.news = asyncio.Event()
+        self.look_at = (
+            math.inf
+        )  # seconds of the loop's clock: when others may have stored something
 
     @property
     def room(self) -> int:
@@ -107,7 +111,7 @@ class _Hand:
     @property
     def numbers(self) -> list[int]:
         leases = [*self.ready, *(lease for _, _, lease in self.ahead)]
-        return [*self.out, *(receipt_of(each).number for each in leases)]
+        return [*(number for number, _ in self.out), *(receipt_of(each).number for each in leases)]
 
     def note(self, due: datetime) -> None:
         """Note that a message in the table alone is due then."""
@@ -117,15 +121,22 @@ class _Hand:
 
 class SqlLeases:
     """
-    Leases of the process whose number is *run*, on its event loop.
+    Leases of this process, on its event loop.
 
-    *give_up* is called *off_loop*.
+    *give_up* is called *off_loop*. Where others store what is due, or die, the table is looked at
+    *look_every* so many seconds.
     """
 
     def __init__(
-        self, database: Database, run: int, clock: Clock, off_loop: OffLoop, give_up: GiveUp
+        self,
+        database: Database,
+        clock: Clock,
+        off_loop: OffLoop,
+        give_up: GiveUp,
+        *,
+        look_every: float = math.inf,
     ) -> None:
-        self.run = run
+        self._look_every = look_every
         self._database = database
         self._clock = clock
         self._off_loop = off_loop
@@ -158,15 +169,20 @@ class SqlLeases:
         return many
 
     def stored(
-        self, queue: Queue, born: Sequence[NewMessage], others: Sequence[NewMessage], reserved: int
+        self,
+        queue: Queue,
+        born: Sequence[NewMessage],
+        others: Sequence[NewMessage],
+        reserved: int = 0,
+        run: int = 0,
     ) -> None:
-        """Take what was born into this process's hand; note when the *others* are due."""
+        """Take what was born as *run* into this process's hand; note when *others* are due."""
         if (hand := self._hands.get(queue)) is None:
             return
         hand.reserved -= reserved
         for each in born:
             has_rows = bool(each.outline.payloads)
-            receipt = SqlReceipt(each.number, moment(each.due), has_rows=has_rows)
+            receipt = SqlReceipt(each.number, run, moment(each.due), has_rows=has_rows)
             hand.ready.append(Lease(queue, each.body, receipt))
         if others:
             hand.note(moment(min(each.due for each in others)))
@@ -180,10 +196,25 @@ class SqlLeases:
 
     def may_be_free(self) -> None:
         """Look for what is not parked any more; from any thread."""
-        if self._loop:
-            note = self._hands[Queue.RETRIES].note
-            with suppress(RuntimeError):  # The loop has been closed.
-                self._loop.call_soon_threadsafe(note, self._now())
+        self._on_loop(partial(self._hands[Queue.RETRIES].note, self._now()))
+
+    # ── What the database says, from any thread ──
+
+    def numbers_in_hand(self) -> Collection[int]:
+        """Return the numbers of what is in hand, once all is that was stored so far."""
+        found: Future[Collection[int]] = Future()
+        self._on_loop(lambda: found.set_result(self._numbers()))
+        with suppress(TimeoutError):
+            return found.result(_LOOP_SECONDS)
+        return ()  # The loop waits for the database, or is over: nobody goes on with what it has.
+
+    def lose(self) -> None:
+        """Have nothing in hand any more: others may have it. What is handed over is not settled."""
+        self._on_loop(self._lose)
+
+    def look_for_the_dead(self) -> None:
+        """Claim what a process had in hand that is dead."""
+        self._on_loop(self._look_anew)
 
     # ── Leases ──
 
@@ -191,6 +222,11 @@ class SqlLeases:
         hand, self._loop = self._hands[queue], asyncio.get_running_loop()
         while True:
             hand.news.clear()
+            if not self._database.has_lease:
+                await asyncio.sleep(_LEASE_SECONDS)
+                continue
+            if hand.look_at <= loop_time():
+                hand.note(self._now())
             if self._looks_for_suspects:
                 if leases := await self._next_suspects(most):
                     return leases
@@ -206,7 +242,7 @@ class SqlLeases:
 
     def has(self, lease: Lease) -> bool:
         """Tell whether a message is in hand, and was handed over."""
-        return receipt_of(lease).number in self._hands[lease.queue].out
+        return receipt_of(lease)[:2] in self._hands[lease.queue].out
 
     async def end(self, lease: Lease) -> None:
         """Does nothing for one that was settled (`SqlSettling`)."""
@@ -215,19 +251,19 @@ class SqlLeases:
 
     async def give_back(self, lease: Lease) -> None:
         """What did not end this process has no deaths any more."""
-        number = receipt_of(lease).number
+        number, taken, *_ = receipt_of(lease)
         due = self._clock.now() + AGAIN_IN
 
         def write(writing: WriteTransaction) -> Lease | None:
             """Return what is open of it, if it has failed too often: then it is in hand still."""
+            mine = number, self._database.run_of(taken)
             columns = "UPDATE messages SET receives = receives + 1, deaths = 0"
-            returned = f"{columns} WHERE {_MINE} RETURNING receives, body"
-            rows = writing.rows(returned, number, self.run)
+            rows = writing.rows(f"{columns} WHERE {_MINE} RETURNING receives, body", *mine)
             if rows and rows[0][0] >= MOST_FAILURES:
                 text = open_text(rows[0][1].decode(), open_keys(writing, number))
                 return lease._replace(body=text.encode())
             put = "UPDATE messages SET run = 0, due = ?, receipt = receipt + 1"
-            if writing.run(f"{put} WHERE {_MINE}", micros(due), number, self.run):
+            if writing.run(f"{put} WHERE {_MINE}", micros(due), *mine):
                 put_down(writing, number)
             return None
 
@@ -245,25 +281,58 @@ class SqlLeases:
         receipt = receipt_of(lease)
 
         def write(writing: WriteTransaction) -> None:
-            delete_in_hand(writing, receipt.number, self.run, has_rows=receipt.has_rows)
+            run = self._database.run_of(receipt.run)
+            delete_in_hand(writing, receipt.number, run, has_rows=receipt.has_rows)
 
         await self._database.write_on_loop(write)
         self.has_ended(lease)
 
+    async def hand_back(self) -> None:
+        self._is_open = False
+        out = {number for hand in self._hands.values() for number, _ in hand.out}
+        numbers = [each for each in self._numbers() if each not in out]
+        self._forget()
+        await self._let_go(numbers)
+
     async def close(self) -> None:
         self._is_open = False
-        numbers = [number for hand in self._hands.values() for number in hand.numbers]
-        numbers += [receipt_of(each).number for each in self._found]
+        await self._let_go(self._numbers())
 
+    async def _let_go(self, numbers: Collection[int]) -> None:
         def write(writing: WriteTransaction) -> None:
             for number in numbers:
                 statement = f"UPDATE messages SET run = 0, receipt = receipt + 1 WHERE {_MINE}"
-                if writing.run(statement, number, self.run):
+                if writing.run(statement, number, self._database.run):
                     put_down(writing, number)
 
         await self._database.write_on_loop(write)
 
     # ── Parts of the above ──
+
+    def _on_loop(self, call: Callable[[], object]) -> None:
+        if self._loop:
+            with suppress(RuntimeError):  # The loop has been closed.
+                self._loop.call_soon_threadsafe(call)
+
+    def _numbers(self) -> list[int]:
+        numbers = [number for hand in self._hands.values() for number in hand.numbers]
+        return [*numbers, *(receipt_of(each).number for each in self._found)]
+
+    def _lose(self) -> None:
+        self._forget()
+        self._look_anew()
+
+    def _forget(self) -> None:
+        """Have nothing in hand but what was handed over."""
+        self._found = []
+        for hand in self._hands.values():
+            hand.ready.clear()
+            hand.ahead.clear()
+
+    def _look_anew(self) -> None:
+        self._looks_for_suspects = True
+        for hand in self._hands.values():
+            hand.note(self._now())
 
     def _is_behind(self, hand: _Hand) -> bool:
         """Tell whether something in the table alone is due, or soon will be."""
@@ -278,7 +347,7 @@ class SqlLeases:
         while hand.ahead and hand.ahead[0][0] <= now:
             hand.ready.append(heapq.heappop(hand.ahead)[-1])
         leases = [hand.ready.popleft() for _ in range(min(most, len(hand.ready)))]
-        hand.out.update(receipt_of(each).number for each in leases)
+        hand.out.update(receipt_of(each)[:2] for each in leases)
         return leases
 
     def _wait(self, hand: _Hand) -> float:
@@ -287,7 +356,7 @@ class SqlLeases:
         if hand.next_due is not None and not self._is_behind(hand):
             moments.append(hand.next_due - AHEAD)
         waits = [(each - self._now()).total_seconds() for each in moments]
-        return max(0.0, min([*waits, _LOOK_SECONDS]))
+        return max(0.0, min([*waits, hand.look_at - loop_time(), _LOOK_SECONDS]))
 
     async def _fill(self, queue: Queue, hand: _Hand) -> None:
         """Claim from the table what is due, and first what a process had that has died."""
@@ -296,33 +365,36 @@ class SqlLeases:
         now = self._now()
         until = now + AHEAD
 
-        def write(writing: WriteTransaction) -> tuple[list[Row], datetime | None]:
-            left = self.run, queue.value, DEATHS_TOGETHER - 1
-            rows = [row for each in doubtful for row in writing.rows(_BORN, each, self.run)]
-            rows += writing.rows(_CLAIM.format(_LEFT), self.run, *left, most - len(rows))
+        def write(writing: WriteTransaction) -> tuple[list[Lease], datetime | None]:
+            run, words = self._database.run, writing.dialect
+            rows = [row for each in doubtful for row in writing.rows(_BORN, each, run)]
+            left = run, run, queue.value, DEATHS_TOGETHER - 1, most - len(rows)
+            rows += writing.rows(_CLAIM.format(words.left), *left)
             if len(rows) < most:
                 due = queue.value, micros(until), most - len(rows)
-                rows += writing.rows(_CLAIM.format(_DUE), self.run, *due)
+                rows += writing.rows(_CLAIM.format(_DUE + words.skipping), run, *due)
             if queue is Queue.RETRIES:
                 rows += self._claim_freed(writing, most - len(rows), micros(now))
             is_all = len(rows) < most
-            rows = _merge(writing, [_open(writing, row) for row in rows], self.run)
+            rows = _merge(writing, [_open(writing, row) for row in rows], run)
+            leases = [_lease(row, run) for row in rows]
             if not is_all:
-                return rows, until
+                return leases, until
             wanted = "SELECT MIN(due) FROM messages WHERE run = 0 AND queue = ? AND due < ?"
             ((next_due,),) = writing.rows(wanted, queue.value, NEVER)
-            return rows, None if next_due is None else moment(next_due)
+            return leases, None if next_due is None else moment(next_due)
 
-        def then(claimed: tuple[list[Row], datetime | None] | None) -> None:
+        def then(claimed: tuple[list[Lease], datetime | None] | None) -> None:
             # In the order of the commits: what is put later is noted later.
             hand.reserved -= most
             if claimed:
                 hand.doubtful = hand.doubtful[len(doubtful) :]
-                rows, hand.next_due = claimed
-                for lease in map(_lease, rows):
+                leases, hand.next_due = claimed
+                for lease in leases:
                     heapq.heappush(hand.ahead, (receipt_of(lease).due, next(self._order), lease))
 
         hand.reserved += most
+        hand.look_at = loop_time() + self._look_every
         await self._database.write_on_loop(write, then=then)
 
     def _claim_freed(self, writing: WriteTransaction, most: int, now: int) -> list[Row]:
@@ -330,14 +402,21 @@ class SqlLeases:
         rows: list[Row] = []
         for (parked,) in writing.rows(_FREE):
             left = most - len(rows)
-            freed = writing.rows(_CLAIM.format("parked = ? ORDER BY id"), self.run, parked, left)
+            some = _CLAIM.format(_FREED + writing.dialect.skipping)
+            freed = writing.rows(some, self._database.run, parked, left)
             writing.run_all(
                 "UPDATE messages SET due = ? WHERE id = ?", [(now, row[0]) for row in freed]
             )
             rows += [(*row[:3], now, *row[4:]) for row in freed]
             if len(freed) == left:
                 break
-            writing.run("DELETE FROM parked WHERE id = ?", parked)
+            # Locked first: who parks meanwhile is seen then.
+            writing.rows(f"SELECT id FROM parked WHERE id = ?{writing.dialect.locking}", parked)
+            writing.run(
+                "DELETE FROM parked WHERE id = ?"
+                " AND NOT EXISTS (SELECT 1 FROM messages WHERE parked = parked.id)",
+                parked,
+            )
         return rows
 
     async def _next_suspects(self, most: int) -> list[Lease]:
@@ -356,7 +435,7 @@ class SqlLeases:
 
     async def _acquit(self) -> None:
         """Let what did not end this process have no deaths any more: it is slow."""
-        if slow := [(number, self.run) for number in self._suspects]:
+        if slow := [(number, self._database.run) for number in self._suspects]:
             statement = f"UPDATE messages SET deaths = 0 WHERE {_MINE}"
             await self._database.write_on_loop(lambda writing: writing.run_all(statement, slow))
             self._suspects.clear()
@@ -377,32 +456,32 @@ class SqlLeases:
         self._survived_at = asyncio.get_running_loop().time() + SUSPECT_SECONDS
         self._is_over.clear()
         for each in found:
-            number = receipt_of(each).number
-            self._suspects.add(number)
-            self._hands[each.queue].out.add(number)
+            receipt = receipt_of(each)
+            self._suspects.add(receipt.number)
+            self._hands[each.queue].out.add(receipt[:2])
         return found
 
     async def _find_suspects(self, most: int) -> None:
         """Find one that has ended a process as a suspect, which runs alone; or else *most*."""
 
-        def then(rows: list[Row] | None) -> None:
-            self._found = [_lease(row) for row in rows or ()]
+        def then(leases: list[Lease] | None) -> None:
+            self._found = leases or []
 
-        def write(writing: WriteTransaction) -> list[Row]:
-            claim = _CLAIM.format(_SUSPECTS)
+        def write(writing: WriteTransaction) -> list[Lease]:
+            claim, run = _CLAIM.format(writing.dialect.suspects), self._database.run
             deaths = DEATHS_TOGETHER
-            rows = writing.rows(claim, self.run, self.run, deaths, deaths + 1, 1)
-            rows = rows or writing.rows(claim, self.run, self.run, deaths - 1, deaths, most)
-            return [_open(writing, row) for row in rows]
+            rows = writing.rows(claim, run, run, deaths, deaths + 1, 1)
+            rows = rows or writing.rows(claim, run, run, deaths - 1, deaths, most)
+            return [_lease(_open(writing, row), run) for row in rows]
 
         await self._database.write_on_loop(write, then=then)
 
     def has_ended(self, lease: Lease) -> None:
         """Note that a message is out of hand."""
-        number = receipt_of(lease).number
+        receipt = receipt_of(lease)
         hand = self._hands[lease.queue]
-        hand.out.discard(number)
-        self._suspects.discard(number)
+        hand.out.discard(receipt[:2])
+        self._suspects.discard(receipt.number)
         if not self._suspects:
             self._is_over.set()
         if self._is_behind(hand):
@@ -464,6 +543,6 @@ def receipt_of(lease: Lease) -> SqlReceipt:
     return lease.receipt
 
 
-def _lease(row: Row) -> Lease:
+def _lease(row: Row, run: int) -> Lease:
     number, queue, body, due, deaths, _ = row
-    return Lease(Queue(queue), body, SqlReceipt(number, moment(due), deaths))
+    return Lease(Queue(queue), body, SqlReceipt(number, run, moment(due), deaths))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import timedelta
 from typing import NamedTuple
 
@@ -28,7 +28,7 @@ from shared.subscriptions.subscription import SubscriptionKey
 
 FOR_HEADERS = 16 * 1024  # bytes of a dead letter, beside the size that the store names
 _NO_WAIT = timedelta()
-_NUMBERS_OF_A_RUN = 2**40  # of messages
+_NUMBERS_OF_A_START = 2**40  # of messages
 _INSERT = (
     "INSERT INTO messages (id, queue, due, stored, run, receipt, receives, deaths, counts, body)"
     " VALUES (?, ?, ?, ?, ?, 0, 0, 0, ?, ?)"
@@ -59,11 +59,16 @@ def message_of(number: int, text: str, due: int) -> NewMessage:
     return NewMessage(number, text, text.encode(), outline_of(text), due, due)
 
 
-class NewMessages:
-    """Numbers the messages of one run of the server, and checks their texts."""
+def numbers_of(start: int) -> Iterator[int]:
+    """Return the numbers of the messages of a start, which no other start has."""
+    return itertools.count(start * _NUMBERS_OF_A_START)
 
-    def __init__(self, run: int, clock: Clock) -> None:
-        self._numbers = itertools.count(run * _NUMBERS_OF_A_RUN)
+
+class NewMessages:
+    """Numbers messages by *numbers*, and checks their texts."""
+
+    def __init__(self, numbers: Iterator[int], clock: Clock) -> None:
+        self._numbers = numbers
         self._clock = clock
 
     def make(self, text: str, visible_in: timedelta) -> NewMessage:
@@ -92,8 +97,8 @@ def insert(writing: WriteTransaction, queue: Queue, message: NewMessage, run: in
     """
     parts = _parts_of(message.outline)
     in_row = json.dumps(parts) if run and parts else None
-    writing.run(
-        _INSERT,
+    writing.send(
+        _INSERT + _if_new(writing),
         *(message.number, queue.value, message.due, message.stored, run, in_row, message.body),
     )
     if in_row is None:
@@ -118,16 +123,26 @@ def park(writing: WriteTransaction, number: int, key: SubscriptionKey) -> None:
     )
     for pause, due in writing.rows(waits, NEVER, *key):
         writing.run(
+            "UPDATE messages SET due = COALESCE(?, due), parked = ? WHERE id = ?",
+            *(due, _parked(writing, number, *key, pause), number),
+        )
+
+
+def _parked(writing: WriteTransaction, *row: int | str) -> int:
+    """Return the row of `parked` that is like *row*, and is not deleted in this transaction."""
+    found: list[Row] = []
+    while not found:  # Another process may have deleted it just now.
+        writing.run(
             "INSERT INTO parked (id, topic, subscription, pause) VALUES (?, ?, ?, ?)"
             " ON CONFLICT (topic, subscription, pause) DO NOTHING",
-            *(number, *key, pause),
+            *row,
         )
-        writing.run(
-            "UPDATE messages SET due = COALESCE(?, due),"
-            " parked = (SELECT id FROM parked WHERE topic = ? AND subscription = ? AND pause = ?)"
-            " WHERE id = ?",
-            *(due, *key, pause, number),
+        found = writing.rows(
+            "SELECT id FROM parked WHERE topic = ? AND subscription = ? AND pause = ?"
+            f"{writing.dialect.sharing}",
+            *row[1:],
         )
+    return int(found[0][0])
 
 
 def replace(writing: WriteTransaction, key: Row, message: NewMessage) -> bool:
@@ -154,8 +169,8 @@ def delete(writing: WriteTransaction, key: Row) -> bool:
 
 def delete_rows(writing: WriteTransaction, number: int) -> None:
     """Delete what says what waits in a message."""
-    writing.run("DELETE FROM parts WHERE message = ?", number)
-    writing.run("DELETE FROM message_payloads WHERE message = ?", number)
+    writing.send("DELETE FROM parts WHERE message = ?", number)
+    writing.send("DELETE FROM message_payloads WHERE message = ?", number)
 
 
 def delete_in_hand(
@@ -182,7 +197,7 @@ def settle_parts(writing: WriteTransaction, number: int, keys: Collection[Subscr
     for (counts,) in writing.rows("SELECT counts FROM messages WHERE id = ?", number):
         if counts is not None:
             left = [part for part in json.loads(counts) if (part[0], part[1]) not in settled]
-            writing.run("UPDATE messages SET counts = ? WHERE id = ?", json.dumps(left), number)
+            writing.send("UPDATE messages SET counts = ? WHERE id = ?", json.dumps(left), number)
     statement = "DELETE FROM parts WHERE message = ? AND topic = ? AND subscription = ?"
     writing.run_all(statement, [(number, *names) for names in settled])
 
@@ -195,10 +210,10 @@ def rewrite(writing: WriteTransaction, message: NewMessage) -> None:
     _insert_payloads(writing, message)
     if counts is None:
         _insert_parts(writing, number, parts)
-        writing.run("UPDATE messages SET body = ? WHERE id = ?", message.body, number)
+        writing.send("UPDATE messages SET body = ? WHERE id = ?", message.body, number)
     else:
         statement = "UPDATE messages SET body = ?, counts = ? WHERE id = ?"
-        writing.run(statement, message.body, json.dumps(parts), number)
+        writing.send(statement, message.body, json.dumps(parts), number)
 
 
 def body_of(reading: ReadTransaction, number: int) -> bytes:
@@ -213,10 +228,11 @@ def open_keys(reading: ReadTransaction, number: int) -> set[SubscriptionKey]:
     return _open_keys(reading, number, counts)
 
 
-def keys_in_hand(reading: ReadTransaction, number: int, run: int) -> set[SubscriptionKey] | None:
-    """Do as `open_keys` for a message that *run* has in hand; ``None``: it has not."""
-    found = reading.rows("SELECT counts FROM messages WHERE id = ? AND run = ?", number, run)
-    return _open_keys(reading, number, found[0][0]) if found else None
+def keys_in_hand(writing: WriteTransaction, number: int, run: int) -> set[SubscriptionKey] | None:
+    """Do as `open_keys` for a message that *run* has in hand, and lock it; ``None``: it has not."""
+    mine = f"SELECT counts FROM messages WHERE id = ? AND run = ?{writing.dialect.locking}"
+    found = writing.rows(mine, number, run)
+    return _open_keys(writing, number, found[0][0]) if found else None
 
 
 def _open_keys(reading: ReadTransaction, number: int, counts: str | None) -> set[SubscriptionKey]:
@@ -276,4 +292,10 @@ def _insert_parts(
 
 def _insert_payloads(writing: WriteTransaction, message: NewMessage) -> None:
     names = message.outline.payloads
-    writing.run_all(_INSERT_PAYLOAD, [(message.number, name) for name in names])
+    statement = _INSERT_PAYLOAD + _if_new(writing)
+    writing.run_all(statement, [(message.number, name) for name in names])
+
+
+def _if_new(writing: WriteTransaction) -> str:
+    """What is repeated is stored once; a number that another message has is an error."""
+    return " ON CONFLICT DO NOTHING" if writing.is_repeat else ""

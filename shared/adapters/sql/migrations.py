@@ -37,6 +37,15 @@ _DIALECTS: Mapping[str, Mapping[str, str]] = {
         "bytes": "BLOB",
         "table": "STRICT",
         "small": "STRICT, WITHOUT ROWID",
+        "by_hour": "STRICT",
+    },
+    "postgresql": {
+        "number": "BIGINT",
+        "text": 'TEXT COLLATE "C"',
+        "bytes": "BYTEA",
+        "table": "",
+        "small": "",
+        "by_hour": "PARTITION BY RANGE (hour)",
     },
 }
 
@@ -103,7 +112,7 @@ CREATE TABLE attempts (
   system_id {text} NOT NULL, number {number} NOT NULL, ends {number} NOT NULL, event_id {text},
   made {number} NOT NULL, replay_of {text}, record {text} NOT NULL, event {bytes},
   PRIMARY KEY (topic, subscription, hour, system_id, number, ends)
-) {table};
+) {by_hour};
 CREATE INDEX attempts_event ON attempts (event_id, topic, subscription, hour)
   WHERE event_id IS NOT NULL;
 CREATE INDEX attempts_hour ON attempts (hour);
@@ -123,7 +132,7 @@ LATEST = _STEPS[-1].number
 
 
 def migrations(dialect: str) -> Sequence[Migration]:
-    """Return all steps in order, in the words of a database: `sqlite`."""
+    """Return all steps in order, in the words of a database: `sqlite` or `postgresql`."""
     words = _DIALECTS[dialect]
     return [each._replace(script=each.script.format(**words)) for each in _STEPS]
 

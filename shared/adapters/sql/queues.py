@@ -40,7 +40,8 @@ class SqlQueues:
             lambda writing: writing.rows(
                 "UPDATE messages SET due = ?, receipt = receipt + 1, receives = receives + 1"
                 " WHERE id IN (SELECT id FROM messages WHERE run = 0 AND queue = ? AND due <= ?"
-                " ORDER BY due, id LIMIT ?) RETURNING id, receipt, receives, body",
+                f" ORDER BY due, id LIMIT ?{writing.dialect.skipping})"
+                " RETURNING id, receipt, receives, body",
                 *(hidden_until, queue.value, now, RECEIVE_AT_MOST),
             )
         )
@@ -96,10 +97,11 @@ class SqlQueues:
         """Return what waits, and what waits for its dead-letter blob."""
         rows = self._database.read(
             lambda reading: reading.rows(
-                "SELECT given_up, topic, subscription, SUM(deliveries), MIN(oldest) FROM ("
-                "SELECT given_up, topic, subscription, deliveries, oldest FROM parts"
-                " UNION ALL SELECT value ->> 4, value ->> 0, value ->> 1, value ->> 2, value ->> 3"
-                " FROM messages, json_each(counts) WHERE run > 0 AND counts IS NOT NULL"
+                "SELECT given_up, topic, subscription, CAST(SUM(deliveries) AS BIGINT), MIN(oldest)"
+                " FROM (SELECT given_up, topic, subscription, deliveries, oldest FROM parts"
+                " UNION ALL SELECT CAST(value ->> 4 AS BIGINT), value ->> 0, value ->> 1,"
+                " CAST(value ->> 2 AS BIGINT), CAST(value ->> 3 AS BIGINT)"
+                f" FROM messages, {reading.dialect.counts} WHERE run > 0 AND counts IS NOT NULL"
                 ") AS found GROUP BY given_up, topic, subscription"
             )
         )

@@ -62,29 +62,34 @@ class SqlSender:
     ) -> Mapping[int, StorageUnavailable]:
         """Store messages in one transaction; return the faults of those that are refused."""
         room = self._leases.reserve(queue, len(messages)) if is_due else 0
-        run = self._leases.run
 
-        def write(writing: WriteTransaction) -> Mapping[int, StorageUnavailable]:
-            faults = {}
+        def write(writing: WriteTransaction) -> tuple[Mapping[int, StorageUnavailable], int]:
+            faults, run = {}, self._database.run
             for place, each in enumerate(messages):
                 try:
                     insert(writing, queue, each, run if place < room else 0)
                 except StorageUnavailable as fault:
                     faults[each.number] = fault
-            return faults
+            return faults, run
 
-        def then(faults: Mapping[int, StorageUnavailable] | None) -> None:
-            if faults is None:  # They may be stored.
+        def then(result: tuple[Mapping[int, StorageUnavailable], int] | None) -> None:
+            if result is None:  # They may be stored.
                 self._leases.may_be_stored(queue, messages, room)
                 return
+            faults, run = result
             born, others = (
                 [each for each in some if each.number not in faults]
                 for some in (messages[:room], messages[room:])
             )
-            self._leases.stored(queue, born, others, room)
+            self._leases.stored(queue, born, others, room, run)
 
-        grows = queue is Queue.DELIVERIES
-        return await self._database.write_on_loop(write, grows=grows, then=then)
+        faults, _ = await self._database.write_on_loop(
+            write,
+            grows=queue is Queue.DELIVERIES,
+            then=then,
+            births=[each.number for each in messages] if room == len(messages) else (),
+        )
+        return faults
 
     async def take_back(self, queue: Queue, receipt: Receipt) -> bool:
         if (key := key_of(queue, receipt)) is None:
@@ -102,7 +107,7 @@ class SqlSender:
             return replace(writing, key, message)
 
         def then(is_replaced: bool | None) -> None:  # noqa: FBT001
-            self._leases.stored(queue, [], [message] if is_replaced else [], 0)
+            self._leases.stored(queue, [], [message] if is_replaced else [])
 
         if not await self._database.write_on_loop(write, then=then):
             return None

@@ -14,7 +14,7 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from shared.adapters.sql.attempts import row_of, write_attempts
-from shared.adapters.sql.database import Database, Row, WriteTransaction
+from shared.adapters.sql.database import Catalogue, Database, Row, WriteTransaction
 from shared.adapters.sql.documents import find_document
 from shared.adapters.sql.leases import SqlLeases, receipt_of
 from shared.adapters.sql.messages import (
@@ -195,7 +195,9 @@ class SqlSettling:
         while True:
             try:
                 done = await self._database.write_on_loop(
-                    lambda writing: self._write(writing, steps), then=self._then(steps)
+                    lambda writing: self._write(writing, steps),
+                    then=self._then(steps),
+                    catalogue=Catalogue.SHARED if steps.conditions else Catalogue.FREE,
                 )
             except StorageUnavailable:
                 self._is_unknown = True
@@ -207,12 +209,13 @@ class SqlSettling:
 
     def _write(self, writing: WriteTransaction, steps: _Steps) -> tuple[Answer, bool]:
         """Return the answer, and whether the message is not in hand any more."""
-        receipt, run = receipt_of(self._lease), self._leases.run
-        number = receipt.number
+        receipt = receipt_of(self._lease)
+        number, run = receipt.number, self._database.run_of(receipt.run)
         # First of all the message: whoever settles another part of it waits.
         still_open = keys_in_hand(writing, number, run)
         if still_open is None:
-            return Answer.SETTLED_ALREADY if self._is_unknown else Answer.NOT_OURS, True
+            is_done = self._is_unknown and run > 0
+            return Answer.SETTLED_ALREADY if is_done else Answer.NOT_OURS, True
         if self._is_unknown and _is_stored(writing, steps, still_open, number):
             return Answer.SETTLED_ALREADY, False
         if not steps.whole <= still_open:
@@ -240,7 +243,7 @@ class SqlSettling:
             if answer in (Answer.SETTLED, None):  # after a failure it may be stored
                 for queue in {each.queued.queue for each in steps.following}:
                     its = [each.message for each in steps.following if each.queued.queue is queue]
-                    self._leases.stored(queue, [], its, 0)
+                    self._leases.stored(queue, [], its)
 
         return then
 

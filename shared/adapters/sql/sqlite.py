@@ -9,7 +9,7 @@ a power failure leaves has to be what was answered. If they fail, the store is d
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -20,7 +20,9 @@ from typing import Any, NamedTuple, TypeVar
 import apsw
 
 from shared import telemetry
+from shared.adapters.sql import dialects
 from shared.adapters.sql.database import (
+    Catalogue,
     CountedIn,
     ReadTransaction,
     Row,
@@ -85,6 +87,9 @@ class SqliteConnection:
     Raises:
         StoreRefused: the file can't be used.
     """
+
+    dialect = dialects.SQLITE
+    is_repeat = False  # A start knows what it has stored.
 
     def __init__(self, folder: Folder, clock: Clock, vfs: str | None = None) -> None:
         self._folder = folder
@@ -232,6 +237,9 @@ class SqliteConnection:
     def run(self, statement: str, *parameters: object) -> int:
         self.rows(statement, *parameters)
         return self._file.changes()
+
+    def send(self, statement: str, *parameters: object) -> None:
+        self.rows(statement, *parameters)
 
     def run_all(self, statement: str, parameters: Iterable[Row]) -> None:
         self._done(lambda: self._file.executemany(statement, parameters).fetchall())
@@ -390,13 +398,32 @@ class SqliteDatabase:
             self._writer = GroupWriter(self._connection)
             undone.pop_all()
 
-    def write(self, write: Write[T], *, grows: bool = False) -> T:
+    @property
+    def has_lease(self) -> bool:
+        """The lock of the folder is the lease."""
+        return True
+
+    def run_of(self, taken: int) -> int:
+        """The folder is this process's until it ends: what was taken stays so."""
+        return taken
+
+    def write(
+        self, write: Write[T], *, grows: bool = False, catalogue: Catalogue = Catalogue.FREE
+    ) -> T:
+        del catalogue  # One process has it.
         self._check_space(grows=grows)
         return self._writer.write(write)
 
     async def write_on_loop(
-        self, write: Write[T], *, grows: bool = False, then: Callable[[T | None], object] = _ignore
+        self,
+        write: Write[T],
+        *,
+        grows: bool = False,
+        then: Callable[[T | None], object] = _ignore,
+        births: Collection[int] = (),
+        catalogue: Catalogue = Catalogue.FREE,
     ) -> T:
+        del births, catalogue  # One process has it.
         try:
             self._check_space(grows=grows)
             result = self._writer.write_on_loop(write, then)
@@ -579,6 +606,8 @@ def reading(path: Path) -> Iterator[Callable[[Callable[[ReadTransaction], T]], T
 
 class _Reader:
     """A connection that reads: it never writes, nor checkpoints."""
+
+    dialect = dialects.SQLITE
 
     def __init__(self, database: Path, vfs: str | None) -> None:
         self._file = _open(database, vfs)

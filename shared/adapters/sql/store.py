@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from shared.adapters.sql.attempts import MOST_BYTES, SqlAttempts
 from shared.adapters.sql.counts import SqlCounts
+from shared.adapters.sql.database import Database
 from shared.adapters.sql.dead_letters import SqlDeadLetters
 from shared.adapters.sql.documents import SqlDocuments
 from shared.adapters.sql.folder import Folder
 from shared.adapters.sql.leases import SqlLeases
-from shared.adapters.sql.messages import NewMessages
+from shared.adapters.sql.messages import NewMessages, numbers_of
 from shared.adapters.sql.payloads import SqlPayloads
 from shared.adapters.sql.queues import SqlQueues, Waiting
 from shared.adapters.sql.sender import SqlSender
@@ -31,25 +34,21 @@ ACCOUNT = "pushgrid"
 _THREADS = 2  # for what the event loop must not wait for
 
 
-class SqlStore:
+class SqlParts:
     """
-    Store in SQLite, in a folder that is this process's until `close`.
+    The parts of a store in *database*; *numbers* are those of its messages.
 
     *account* is the name of the storage account for which it stands, *blob_url* begins the
-    addresses of its blobs; *other_accounts* has the dead letters of others. *died* is called, from
-    another thread, when nothing can be stored any more: the process has to end. *told* gets the
-    time as `WatchedClock.storage_answered` does. *give_up* records a message that nobody can
-    handle; without it, its text alone is recorded.
-
-    Raises:
-        StoreRefused: the folder can't be used; the message says what to do.
+    addresses of its blobs; *other_accounts* has the dead letters of others. *give_up* records a
+    message that nobody can handle; without it, its text alone is recorded.
     """
 
     traits = SQL
 
     def __init__(  # noqa: PLR0913 - this is all, and each by its name
         self,
-        folder: Path,
+        database: Database,
+        numbers: Iterator[int],
         *,
         clock: Clock,
         threads: Threads,
@@ -57,23 +56,12 @@ class SqlStore:
         blob_url: str = "",
         other_accounts: DeadLetters | None = None,
         attempt_bytes: int = MOST_BYTES,
-        low_water: int = LOW_WATER,
-        died: Callable[[str], object] = lambda _: None,
-        told: Callable[[datetime, float], object] = lambda _, __: None,
-        vfs: str | None = None,
+        look_every: float = math.inf,
         give_up: GiveUp | None = None,
     ) -> None:
         off_loop = threads.pool("store", _THREADS)
-        database = SqliteDatabase(
-            Folder(folder),
-            clock,
-            vfs=vfs,
-            low_water=low_water,
-            died=died,
-            told=told,
-        )
         self.account = account
-        self.database = database
+        self._database = database
         self.documents = SqlDocuments(database, self._changed)
         self.queues = SqlQueues(database, clock)
         self.payloads = SqlPayloads(database)
@@ -86,9 +74,10 @@ class SqlStore:
             new_id=lambda: str(uuid.uuid4()),
             hear=lambda _: None,  # It records bodies, and knows of no deliveries in them.
         )
-        self.leases = SqlLeases(database, database.run, clock, off_loop, give_up or poison.write)
+        given = give_up or poison.write
+        self.leases = SqlLeases(database, clock, off_loop, given, look_every=look_every)
         self._clock = clock
-        self._new = NewMessages(database.run, clock)
+        self._new = NewMessages(numbers, clock)
         self.sender = SqlSender(database, self._new, self.leases)
         self.attempts = SqlAttempts(database, attempt_bytes)
         self.counts = SqlCounts(database)
@@ -104,6 +93,52 @@ class SqlStore:
             key: Unfinished(waiting.get(key, none).events, given_up.get(key, none).events)
             for key in waiting.keys() | given_up.keys()
         }
+
+    def settling(self, lease: Lease, metrics: Metrics) -> SqlSettling:
+        """Return what settles a message in hand."""
+        return SqlSettling(
+            database=self._database,
+            new=self._new,
+            sender=self.sender,
+            leases=self.leases,
+            lease=lease,
+            metrics=metrics,
+            clock=self._clock,
+        )
+
+
+class SqlStore(SqlParts):
+    """
+    Store in SQLite, in a folder that is this process's until `close`.
+
+    *died* is called, from another thread, when nothing can be stored any more: the process has to
+    end. *told* gets the time as `WatchedClock.storage_answered` does. *others* are those of
+    `SqlParts`.
+
+    Raises:
+        StoreRefused: the folder can't be used; the message says what to do.
+    """
+
+    def __init__(  # noqa: PLR0913 - this is all, and each by its name
+        self,
+        folder: Path,
+        *,
+        clock: Clock,
+        low_water: int = LOW_WATER,
+        died: Callable[[str], object] = lambda _: None,
+        told: Callable[[datetime, float], object] = lambda _, __: None,
+        vfs: str | None = None,
+        **others: Any,
+    ) -> None:
+        self.database = SqliteDatabase(
+            Folder(folder),
+            clock,
+            vfs=vfs,
+            low_water=low_water,
+            died=died,
+            told=told,
+        )
+        super().__init__(self.database, numbers_of(self.database.run), clock=clock, **others)
 
     def measures(self) -> list[StoreMeasure]:
         size, free, wal = self.database.sizes
@@ -127,18 +162,6 @@ class SqlStore:
             StoreMeasure("wal_bytes", "Size of the write-ahead log.", wal),
             StoreMeasure("disk_free_bytes", "Free space of the disk.", self.database.free_bytes),
         ]
-
-    def settling(self, lease: Lease, metrics: Metrics) -> SqlSettling:
-        """Return what settles a message in hand."""
-        return SqlSettling(
-            database=self.database,
-            new=self._new,
-            sender=self.sender,
-            leases=self.leases,
-            lease=lease,
-            metrics=metrics,
-            clock=self._clock,
-        )
 
     @property
     def fault(self) -> str:

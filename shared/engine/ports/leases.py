@@ -57,6 +57,14 @@ class Leases(Protocol):
             StorageUnavailable: it comes again, at the latest when this process has ended.
         """
 
+    async def hand_back(self) -> None:
+        """
+        Hand over nothing more, and let others have at once what is not handed over yet.
+
+        Raises:
+            StorageUnavailable: `close` does it.
+        """
+
     async def close(self) -> None:
         """
         Hand over nothing more, and let the next process have what is in hand.

@@ -26,6 +26,9 @@ class ScriptedLeases:
         self.faults: deque[str] = deque()  # the methods that fail next
         self.changed = asyncio.Event()
 
+    async def hand_back(self) -> None:
+        raise AssertionError
+
     async def close(self) -> None:
         raise AssertionError("it is the home that is closed")
 

@@ -1,0 +1,65 @@
+"""Has what each database says in words of its own; all other statements are for both."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+#: A lease of PostgreSQL's is the id of a process, and a number of so many bits that rises.
+NUMBER_BITS = 20
+MOST_NUMBER = 2**NUMBER_BITS - 1
+
+
+class Dialect(NamedTuple):
+    """
+    Parts of statements.
+
+    The selections of messages end with how many; their other parameters are named here. What is
+    selected and then changed is locked: who finds it locked takes other rows.
+    """
+
+    left: str  # what dead processes had in hand: our run, queue, deaths
+    suspects: str  # the same, or free, of many deaths: our run, deaths, deaths
+    skipping: str  # ends a selection of rows that are then changed
+    locking: str  # ends a selection of rows that nobody else may then change or share
+    sharing: str  # ends a selection of rows that nobody may change until the end
+    counts: str  # the rows in `counts`, as `value`
+    attempts: str  # what is stored of rows of attempts
+    has_attempt_hours: bool  # `attempt_hours` tells what attempts take
+
+
+SQLITE = Dialect(
+    left="SELECT id FROM messages WHERE run > 0 AND run < ? AND queue = ? AND deaths < ?"
+    " ORDER BY id LIMIT ?",
+    suspects="SELECT id FROM messages WHERE deaths > 0 AND ((run > 0 AND run < ? AND deaths >= ?)"
+    " OR (run = 0 AND deaths >= ?)) ORDER BY id LIMIT ?",
+    skipping="",
+    locking="",
+    sharing="",
+    counts="json_each(counts)",
+    attempts="VALUES {}",
+    has_attempt_hours=True,
+)
+
+#: The leases that are free by definition: of a process that is marked dead, or of a lower number.
+_FREE = (
+    f"run BETWEEN processes.id << {NUMBER_BITS} AND (processes.id << {NUMBER_BITS})"
+    f" + CASE WHEN dead THEN {MOST_NUMBER} ELSE number - 1 END"
+)
+_ATTEMPT = "topic, subscription, hour, system_id, number, ends, event_id, made, replay_of, record"
+_SKIP = " FOR UPDATE OF messages SKIP LOCKED"
+POSTGRESQL = Dialect(
+    left=f"SELECT messages.id FROM processes JOIN messages ON {_FREE}"
+    f" WHERE run <> ? AND queue = ? AND deaths < ? ORDER BY messages.id LIMIT ?{_SKIP}",
+    suspects=f"SELECT messages.id FROM messages LEFT JOIN processes ON {_FREE} WHERE deaths >= 2"
+    " AND ((processes.id IS NOT NULL AND run <> ? AND deaths >= ?) OR (run = 0 AND deaths >= ?))"
+    f" ORDER BY messages.id LIMIT ?{_SKIP}",
+    skipping=_SKIP,
+    locking=" FOR UPDATE",
+    sharing=" FOR SHARE",
+    counts="json_array_elements(CAST(counts AS json)) AS found (value)",
+    # Without its day a record is dropped: nothing else is to fail.
+    attempts=f"SELECT {_ATTEMPT}, CAST(event AS BYTEA) FROM (VALUES {{}})"
+    f" AS found ({_ATTEMPT}, event)"
+    " WHERE EXISTS (SELECT 1 FROM attempt_days WHERE day = hour - hour % 86400000000)",
+    has_attempt_hours=False,
+)

@@ -1,0 +1,1 @@
+"""PostgreSQL: several processes on one database, by leases. Rules: docs/stores.md."""

@@ -1,0 +1,447 @@
+"""A database of PostgreSQL's, as a process that others may take over from."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
+from datetime import datetime, timedelta
+from functools import partial
+from threading import BoundedSemaphore, Event, Lock, Thread
+from time import monotonic
+from typing import Any, NamedTuple, TypeVar
+
+import psycopg
+
+from shared import VERSION, telemetry
+from shared.adapters.sql.database import Catalogue, ReadTransaction, Write, moment
+from shared.adapters.sql.dialects import NUMBER_BITS, POSTGRESQL
+from shared.adapters.sql.messages import numbers_of
+from shared.adapters.sql.migrations import LATEST, migrations
+from shared.adapters.sql.postgres import schema as schema_
+from shared.adapters.sql.postgres.connecting import (
+    SCHEMA,
+    Connecting,
+    PostgresRefused,
+    check,
+    cut,
+)
+from shared.adapters.sql.postgres.transaction import MICROS, Transaction
+from shared.adapters.sql.postgres.writer import GroupWrite, PostgresWriter
+from shared.engine.ports.measures import StoreMeasure
+from shared.errors import StorageUnavailable
+
+T = TypeVar("T")
+LEASE_SECONDS = 30.0  # this process's own, from the sending of a renewal
+DEAD_SECONDS = 45.0  # of successful reads of a row that stays as it is
+RENEWED_EVERY, OBSERVED_EVERY = 10.0, 5.0
+_READERS = 2
+_READER_WAIT = 5.0  # for one that is free
+_HANGS_AFTER = 15.0
+_MIGRATION_LOCK_MS = 60_000
+_FORGOTTEN_AFTER = 24 * 3600 * 1_000_000  # microseconds after a judgement
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # goes on while suspended
+
+
+def boottime() -> float:
+    return time.clock_gettime(_CLOCK)
+
+
+class DatabaseTime:
+    """
+    The time of the database, as it was told, and what has passed since by *elapsed* (seconds).
+
+    So that the servers' own clocks may differ by hours.
+    """
+
+    def __init__(self, elapsed: Callable[[], float]) -> None:
+        self._elapsed = elapsed
+        self._told = 0, 0.0  # microseconds since 1970, and when
+
+    is_trusted = True
+
+    def tell(self, micros: int) -> None:
+        self._told = micros, self._elapsed()
+
+    def now(self) -> datetime:
+        micros, at = self._told
+        return moment(micros) + timedelta(seconds=self._elapsed() - at)
+
+
+class Seen(NamedTuple):
+    """What was read of a process's row."""
+
+    number: int
+    renewals: int
+    dead: bool
+    start: int
+
+
+class PostgresDatabase:
+    """
+    Database in a *schema* of PostgreSQL's, as a new process, until `close`.
+
+    *told* gets the time of the database, with how many seconds it took to ask. `in_hand` and `lost`
+    are those of `PostgresWriter`; `may_be_free` is called when another process is found dead. All
+    are called from threads, once it has begun.
+
+    Raises:
+        PostgresRefused: it can't be used; the message says what to do.
+    """
+
+    dialect = POSTGRESQL
+
+    def __init__(
+        self,
+        connecting: Connecting,
+        *,
+        schema: str = SCHEMA,
+        allows_async: bool = False,
+        told: Callable[[datetime, float], object] = lambda _, __: None,
+        boottime: Callable[[], float] = boottime,
+    ) -> None:
+        self._connecting = connecting
+        self._schema = schema
+        self._told = told
+        self._boottime = boottime
+        self.in_hand: Callable[[], Collection[int]] = tuple
+        self.lost: Callable[[], object] = lambda: None
+        self.may_be_free: Callable[[], object] = lambda: None
+        self._readers: list[psycopg.Connection[Any]] = []
+        self._reading: dict[int, tuple[psycopg.Connection[Any], float]] = {}
+        self._free_readers = BoundedSemaphore(_READERS)
+        self._lock = Lock()
+        self._seen: dict[int, tuple[Seen, float]] = {}  # and since when a row is as it is
+        self.takeovers = 0
+        self.time = DatabaseTime(boottime)
+        try:
+            with connecting.open() as connection:
+                check(connection, allows_async=allows_async)
+                self.time.tell(connection.execute(f"SELECT {MICROS}".encode()).fetchall()[0][0])
+                self._migrate(connection)
+        except psycopg.Error as error:
+            raise connecting.refusal(error) from None
+        self._writer = PostgresWriter(
+            connecting,
+            schema,
+            boottime=boottime,
+            in_hand=lambda: self.in_hand(),  # noqa: PLW0108 - it is set later
+            lost=self._lose,
+        )
+        self.numbers = _Numbers(self._writer.process.start)
+        self._ending = Event()
+        self._work: list[Thread] = []
+        self.observe()
+
+    # ── Database ──
+
+    @property
+    def run(self) -> int:
+        return self._writer.process.run
+
+    def run_of(self, taken: int) -> int:
+        return self.run if taken >> NUMBER_BITS == self._writer.process.id else -1
+
+    def write(
+        self, write: Write[T], *, grows: bool = False, catalogue: Catalogue = Catalogue.FREE
+    ) -> T:
+        del grows  # The database's own disk is looked after by others.
+        call: Write[T] = GroupWrite(call=write, catalogue=catalogue)
+        return self._writer.write(call)
+
+    async def write_on_loop(
+        self,
+        write: Write[T],
+        *,
+        grows: bool = False,
+        then: Callable[[T | None], object] = lambda _: None,
+        births: Collection[int] = (),
+        catalogue: Catalogue = Catalogue.FREE,
+    ) -> T:
+        del grows
+        call: Write[T] = GroupWrite(call=write, births=births, catalogue=catalogue)
+        try:
+            result = self._writer.write_on_loop(call, then)
+        except StorageUnavailable:
+            then(None)
+            raise
+        return await result
+
+    def read(self, read: Callable[[ReadTransaction], T]) -> T:
+        with self._reader() as connection:
+            transaction = Transaction(connection, self._schema)
+            transaction.begin_reading()
+            result = read(transaction)
+            transaction.execute("COMMIT")
+        return result
+
+    # ── Processes ──
+
+    @property
+    def has_lease(self) -> bool:
+        """Whether nobody else may have what is in hand: by time since a renewal was sent."""
+        return self._boottime() - self._writer.renewed_at < LEASE_SECONDS
+
+    @property
+    def is_elected(self) -> bool:
+        """Whether this is the oldest process that is not dead."""
+        alive = [seen.start for seen, _ in self._seen.values() if not seen.dead]
+        return self.has_lease and bool(alive) and self._writer.process.start == min(alive)
+
+    def renew(self) -> None:
+        """Tell the others that this process lives."""
+        sent = 0.0
+
+        def write(writing: Any) -> int:
+            nonlocal sent
+            sent = self._boottime()
+            renewal = "UPDATE processes SET renewals = renewals + 1 WHERE id = ?"
+            ((now,),) = writing.rows(f"{renewal} RETURNING {MICROS}", self._writer.process.id)
+            return int(now)
+
+        now = self.write(write)
+        took = self._boottime() - sent
+        self._writer.renewed_at = max(self._writer.renewed_at, sent)
+        self.time.tell(now)
+        self._told(moment(now), took)
+
+    def observe(self) -> None:
+        """Look who lives; mark as dead who has not renewed for long enough, by our own clock."""
+        rows = "SELECT id, number, renewals, dead, start FROM processes"
+        try:
+            found = self.read(lambda reading: reading.rows(rows))
+        except StorageUnavailable:
+            self._seen = {}  # An outage makes nobody dead.
+            raise
+        now, before = self._boottime(), self._seen
+        seen = {}
+        for id_, *values in found:
+            known = before.get(id_)
+            of = Seen(*values)
+            seen[id_] = known if known and known[0] == of else (of, now)
+        self._seen = seen
+        dead = {id_ for id_, (of, _) in seen.items() if of.dead}
+        if dead - {id_ for id_, (of, _) in before.items() if of.dead} and before:
+            self.may_be_free()
+        for id_, (of, since) in seen.items():
+            if not of.dead and now - since >= DEAD_SECONDS and id_ != self._writer.process.id:
+                self._judge(id_, of)
+
+    def end_process(self) -> None:
+        """Tell the others that this process is no more, once it has handed back what it had."""
+        ended = f"UPDATE processes SET dead = TRUE, judged = {MICROS} WHERE id = ?"
+        self.write(lambda writing: writing.run(ended, self._writer.process.id))
+
+    def forget_processes(self) -> int:
+        """Delete the rows of processes that were judged a day ago, and have nothing left."""
+        old = (
+            f"DELETE FROM processes WHERE dead AND judged < {MICROS} - ? AND NOT EXISTS ("
+            f"SELECT 1 FROM messages WHERE run BETWEEN processes.id << {NUMBER_BITS}"
+            f" AND (processes.id + 1) << {NUMBER_BITS})"
+        )
+        return self.write(lambda writing: writing.run(old, _FORGOTTEN_AFTER))
+
+    def _judge(self, id_: int, seen: Seen) -> None:
+        """Mark a process as dead, unless its row has changed; what it has is free by that."""
+        judged = (
+            f"UPDATE processes SET dead = TRUE, judged = {MICROS}"
+            " WHERE id = ? AND number = ? AND renewals = ? AND NOT dead"
+        )
+
+        def judge(transaction: Transaction) -> int:
+            transaction.exclude(id_)
+            return transaction.run(judged, id_, seen.number, seen.renewals)
+
+        if self.apart(judge):
+            self.takeovers += 1
+            telemetry.warning("process.judged_dead", process=id_)
+            self.may_be_free()
+
+    def apart(self, call: Callable[[Transaction], T]) -> T:
+        """
+        Return what *call* returns in a transaction of its own, on a connection of its own.
+
+        It holds no process, and so may wait for a lock that others hold.
+
+        Raises:
+            StorageUnavailable: it may or may not be stored.
+        """
+        try:
+            with self._connecting.open() as connection:
+                transaction = Transaction(connection, self._schema)
+                transaction.begin_without()
+                result = call(transaction)
+                transaction.execute("COMMIT")
+        except psycopg.Error as error:
+            telemetry.warning("storage.failed", error=type(error).__name__, detail=str(error))
+            raise StorageUnavailable from error
+        return result
+
+    def _lose(self) -> None:
+        telemetry.warning("process.begun_anew", process=self._writer.process.id)
+        self.numbers.begin(self._writer.process.start)
+        self.lost()
+
+    # ── Operating ──
+
+    @property
+    def fault(self) -> str:
+        """Why nothing may be stored now; empty: the last transaction was."""
+        return self._writer.fault
+
+    @property
+    def commit_time(self) -> tuple[int, float]:
+        """How many commits there were, and how many seconds they took."""
+        return self._writer.commits, self._writer.commit_seconds
+
+    def measures(self) -> list[StoreMeasure]:
+        """Return figures of its tables, and of the processes."""
+        wanted = (
+            "SELECT CAST(COALESCE(SUM(pg_total_relation_size(relid)), 0) AS BIGINT),"
+            " CAST(COALESCE(SUM(n_dead_tup), 0) AS BIGINT) FROM pg_stat_user_tables"
+            " WHERE schemaname = ?"
+        )
+        ((size, dead),) = self.read(lambda reading: reading.rows(wanted, self._schema))
+        alive = sum(not seen.dead for seen, _ in self._seen.values())
+        return [
+            StoreMeasure("bytes", "Size of the tables.", size),
+            StoreMeasure("dead_rows", "Rows that are to be vacuumed.", dead),
+            StoreMeasure("processes", "Servers that live.", alive),
+            StoreMeasure(
+                "takeovers_total",
+                "Servers that this one has found dead.",
+                self.takeovers,
+                only_rises=True,
+            ),
+        ]
+
+    def close(self) -> None:
+        """Store what was asked for, and end."""
+        self._ending.set()
+        for each in self._work:
+            each.join()
+        self._writer.close()
+        for connection in self._readers:
+            connection.close()
+
+    def begin(self) -> None:
+        """Begin to renew, and to look after others."""
+        for name, period, call in (
+            ("renewal", RENEWED_EVERY, self.renew),
+            ("observer", OBSERVED_EVERY, self.observe),
+            ("watchdog", 1.0, self._cut_what_hangs),
+        ):
+            keep = partial(self._keep, period, call)
+            self._work.append(Thread(target=keep, name=f"store-{name}", daemon=True))
+            self._work[-1].start()
+
+    def _keep(self, period: float, call: Callable[[], object]) -> None:
+        while not self._ending.wait(period):
+            try:
+                call()
+            except StorageUnavailable as error:
+                telemetry.error("storage.failed", error="process", detail=str(error))
+
+    def _cut_what_hangs(self) -> None:
+        """End connections that have got no answer for long: the server, or the way to it, hangs."""
+        began, limit = self._writer.busy_since, monotonic() - _HANGS_AFTER
+        if began is not None and began < limit and (connection := self._writer.connection):
+            cut(connection)
+        with self._lock:
+            hung = [each for each, at in self._reading.values() if at < limit]
+        for each in hung:
+            cut(each)
+
+    @contextmanager
+    def _reader(self) -> Iterator[psycopg.Connection[Any]]:
+        """
+        Give a connection that reads, and keep it if nothing fails.
+
+        Raises:
+            StorageUnavailable: there is none, or it has failed.
+        """
+        if not self._free_readers.acquire(timeout=_READER_WAIT):
+            raise StorageUnavailable("all connections are in use")
+        connection = None
+        try:
+            connection = self._take_reader()
+            with self._lock:
+                self._reading[id(connection)] = connection, monotonic()
+            yield connection
+            with self._lock:
+                self._readers.append(connection)
+            connection = None
+        except psycopg.Error as error:
+            telemetry.error("storage.failed", error=type(error).__name__, detail=str(error))
+            raise StorageUnavailable from error
+        finally:
+            if connection:
+                with self._lock:
+                    self._reading.pop(id(connection), None)
+                with suppress(psycopg.Error):
+                    connection.close()
+            self._free_readers.release()
+
+    def _take_reader(self) -> psycopg.Connection[Any]:
+        """Return a connection that answers."""
+        while True:
+            with self._lock:
+                connection = self._readers.pop() if self._readers else None
+            if connection is None:
+                return self._connecting.open()
+            try:
+                connection.execute("SELECT 1")
+            except psycopg.Error:
+                connection.close()
+            else:
+                return connection
+
+    def _migrate(self, connection: psycopg.Connection[Any]) -> None:
+        """
+        Bring the schema up to date; keep one that is newer.
+
+        Raises:
+            PostgresRefused: it is of a program that this one is too old for.
+        """
+        transaction = Transaction(connection, self._schema)
+        transaction.begin_without()
+        transaction.execute(f"SET LOCAL lock_timeout = {_MIGRATION_LOCK_MS}")
+        transaction.lock_catalogue(Catalogue.EXCLUSIVE)
+        name = self._schema
+        if not transaction.rows("SELECT 1 FROM pg_namespace WHERE nspname = ?", name):
+            transaction.execute(f'CREATE SCHEMA "{name}"')
+        number, oldest, program = 0, 0, ""
+        if transaction.rows("SELECT to_regclass('migrations')") != [(None,)]:
+            latest = "SELECT number, oldest, program FROM migrations ORDER BY number DESC LIMIT 1"
+            ((number, oldest, program),) = transaction.rows(latest)
+        if oldest > LATEST:
+            raise PostgresRefused(
+                f"The database {self._connecting.place} was last used by a newer Pushgrid, and its "
+                f"schema can't be used by this one ({VERSION}): it takes Pushgrid {program} or "
+                f"newer (schema {oldest}). Install that."
+            )
+        for each in migrations("postgresql"):
+            if each.number > number:
+                for statement in (*each.statements, *schema_.STATEMENTS.get(each.number, ())):
+                    transaction.execute(statement)
+                transaction.run(
+                    "INSERT INTO migrations (number, oldest, program) VALUES (?, ?, ?)",
+                    *(each.number, each.oldest, each.program),
+                )
+        transaction.execute("COMMIT")
+
+
+class _Numbers:
+    """The numbers of messages: of the latest start."""
+
+    def __init__(self, start: int) -> None:
+        self._numbers = numbers_of(start)
+
+    def begin(self, start: int) -> None:
+        self._numbers = numbers_of(start)
+
+    def __iter__(self) -> Iterator[int]:
+        return self
+
+    def __next__(self) -> int:
+        return next(self._numbers)

@@ -1,0 +1,63 @@
+"""All that a deployment stores, in a database of PostgreSQL's, beside other processes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from shared.adapters.sql.postgres.attempts import PostgresAttempts
+from shared.adapters.sql.postgres.database import PostgresDatabase
+from shared.adapters.sql.store import SqlParts
+from shared.clock import Clock
+from shared.engine.ports.measures import StoreMeasure
+
+LOOK_EVERY = 1.0  # seconds: what others have stored may be due
+
+
+class PostgresStore(SqlParts):
+    """
+    Store in *database*, until `close`.
+
+    All goes by the time of the database, unless a *clock* is given. *others* are those of
+    `SqlParts`.
+
+    Raises:
+        StorageUnavailable: the database does not answer.
+    """
+
+    attempts: PostgresAttempts
+
+    def __init__(
+        self, database: PostgresDatabase, *, clock: Clock | None = None, **others: Any
+    ) -> None:
+        self.database = database
+        self.time: Clock = clock or database.time
+        super().__init__(
+            database, database.numbers, clock=self.time, look_every=LOOK_EVERY, **others
+        )
+        database.in_hand = self.leases.numbers_in_hand
+        database.lost = self.leases.lose
+        database.may_be_free = self.leases.look_for_the_dead
+        self.attempts = PostgresAttempts(database, self.time, self.attempts.most_bytes)
+        self.attempts.make_days()
+
+    def measures(self) -> list[StoreMeasure]:
+        commits, seconds = self.database.commit_time
+        return [
+            StoreMeasure("commits_total", "Transactions committed.", commits, only_rises=True),
+            StoreMeasure(
+                "commit_seconds_total",
+                "Seconds that commits took, with their syncs.",
+                seconds,
+                only_rises=True,
+            ),
+            *self.database.measures(),
+        ]
+
+    @property
+    def fault(self) -> str:
+        """Why nothing may be stored now; empty: the last transaction was."""
+        return self.database.fault
+
+    def close(self) -> None:
+        """Store what was asked for, and end."""
+        self.database.close()

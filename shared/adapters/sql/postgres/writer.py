@@ -1,0 +1,387 @@
+"""
+Commits together what is written at the same time, for a process that others may judge dead.
+
+A commit whose outcome is unknown is repeated, in one transaction with the process's next number,
+before anybody gets an answer: what it has taken in hand as it stored it may be there, in nobody's
+hand. Nothing is ever cancelled. What must hold: docs/stores.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass
+from secrets import randbits
+from threading import Event
+from time import monotonic
+from typing import Any
+
+import psycopg
+from psycopg.errors import Diagnostic
+
+from shared import telemetry
+from shared.adapters.sql.database import Catalogue, Write
+from shared.adapters.sql.dialects import MOST_NUMBER, NUMBER_BITS
+from shared.adapters.sql.group_writer import GroupWriter, WriteResult
+from shared.adapters.sql.postgres.connecting import Connecting, PostgresRefused
+from shared.adapters.sql.postgres.transaction import Process, Transaction
+from shared.errors import StorageUnavailable, Unstorable
+
+_ID_BITS = 63 - NUMBER_BITS
+_TRIES = 4  # of a transaction that the server gives up for others' sake
+_REPEATED_FOR = 10.0  # seconds; then it is 503
+_PAUSE = 0.2
+_LOST = "PG001"  # of the function `hold`
+_AGAIN = ("40001", "40P01", "55P03")  # serialization, deadlock, lock timeout
+_READ_ONLY = "25006"
+_TOO_LARGE = ("54000", "22021")  # limits of the program; characters that it can't have
+_NOT_REPLICATED = "01000"  # a warning's, if somebody cancels the wait for a standby
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupWrite:
+    """A write, with what its transaction has to know before it begins."""
+
+    call: Write[Any]
+    births: Collection[int] = ()  # all messages that it stores, if it takes them in hand
+    catalogue: Catalogue = Catalogue.FREE
+
+    def __call__(self, writing: Any) -> Any:
+        return self.call(writing)
+
+
+class _LostProcess(Exception):
+    """The process was judged dead, or the server has another history."""
+
+
+class _UnknownOutcome(Exception):
+    """The commit was sent, and its answer is missing."""
+
+
+class PostgresWriter(GroupWriter):
+    """
+    Runs writes on one connection.
+
+    *in_hand* returns the numbers of the messages in hand. *lost* is called when they are no longer
+    this process's.
+
+    Raises:
+        PostgresRefused: the database can't be used.
+    """
+
+    def __init__(
+        self,
+        connecting: Connecting,
+        schema: str,
+        *,
+        boottime: Callable[[], float],
+        in_hand: Callable[[], Collection[int]],
+        lost: Callable[[], object],
+    ) -> None:
+        self._connecting = connecting
+        self._schema = schema
+        self._boottime = boottime
+        self._in_hand = in_hand
+        self._lost = lost
+        self._connection_: psycopg.Connection[Any] | None = None
+        self._is_doubtful = False  # a commit may have been stored under the number
+        self._is_lost = False
+        self._is_unreplicated = False
+        self.busy_since: float | None = None
+        self.fault = ""
+        self.commits, self.commit_seconds = 0, 0.0
+        self.renewed_at = 0.0
+        try:
+            self.process = self._register()
+        except psycopg.Error as error:
+            raise connecting.refusal(error) from None
+        super().__init__(self)  # type: ignore[arg-type]
+
+    def tidy(self) -> None:
+        """Nothing is due after a commit."""
+
+    def close(self) -> None:
+        """Commit what was asked for, and end."""
+        if self._closed:  # by the thread itself, at its end
+            self._disconnect()
+        else:
+            super().close()
+
+    @property
+    def connection(self) -> psycopg.Connection[Any] | None:
+        """The connection, for whoever cuts it."""
+        return self._connection_
+
+    # ── A group ──
+
+    def _commit(self, writes: Sequence[Write[Any]]) -> Sequence[WriteResult]:
+        group = [each if isinstance(each, GroupWrite) else GroupWrite(call=each) for each in writes]
+        change = [each for each in group if each.catalogue is Catalogue.EXCLUSIVE]
+        if not change or len(change) == len(group):
+            return self._commit_group(group)
+        # Whoever changes the catalogue holds nothing else.
+        results = {id(each): None for each in group}
+        of = dict(zip(map(id, change), self._commit_group(change), strict=True))
+        rest = [each for each in group if id(each) not in of]
+        of |= zip(map(id, rest), self._commit_group(rest), strict=True)
+        return [of[each] for each in results]
+
+    def _commit_group(self, group: Sequence[GroupWrite]) -> Sequence[WriteResult]:
+        self.busy_since = monotonic()
+        try:
+            results = self._known(group)
+            self.fault = ""
+        except (psycopg.Error, StorageUnavailable, _LostProcess, PostgresRefused) as error:
+            detail = f"{type(error).__name__}: {error}"
+            telemetry.error("storage.failed", error=type(error).__name__, detail=detail)
+            self.fault = detail
+            failed = StorageUnavailable()
+            failed.__cause__ = error
+            return [WriteResult(error=failed) for _ in group]
+        finally:
+            self.busy_since = None
+        return results
+
+    def _known(self, group: Sequence[GroupWrite]) -> Sequence[WriteResult]:
+        """Run a group until it is known what is stored."""
+        is_careful = False
+        for left in reversed(range(_TRIES)):
+            was_open = self._connection_ is not None
+            try:
+                self._be_alive()
+                results = self._transact(group, is_careful=is_careful)
+            except _UnknownOutcome as error:
+                return self._repeat(group, error)
+            except _LostProcess:
+                self._is_lost = True  # nothing was stored: it is all done by the next one
+            except psycopg.Error as error:
+                is_cut = self._connection_ is None
+                # A connection that had ended before, or others were first.
+                is_again = (is_cut and was_open) or error.sqlstate in _AGAIN
+                if not left or (not is_again and (is_careful or is_cut)):
+                    raise
+                is_careful = is_careful or not is_again
+            else:
+                if results is not None:
+                    return results
+                is_careful = True
+        raise StorageUnavailable("the process was judged dead again and again")
+
+    def _transact(
+        self, group: Sequence[GroupWrite], *, is_careful: bool
+    ) -> Sequence[WriteResult] | None:
+        """
+        Run a group in one transaction; ``None``: one was refused that has written something.
+
+        Raises:
+            _UnknownOutcome: it may be stored.
+            _LostProcess, psycopg.Error: it is not.
+        """
+        connection, catalogue = self._open(), max(each.catalogue for each in group)
+        is_sent, began = False, monotonic()
+        try:
+            with nullcontext() if is_careful else connection.pipeline():
+                transaction = Transaction(connection, self._schema)
+                transaction.begin(self.process, catalogue)
+                results = [
+                    self._execute(transaction, each, is_careful=is_careful) for each in group
+                ]
+                if any(each is None for each in results):
+                    transaction.execute("ROLLBACK")
+                    return None
+                is_sent, began = True, monotonic()
+                committed = transaction.execute("COMMIT")
+        except psycopg.Error as error:
+            self._rolled_back(error, is_sent=is_sent)
+            raise
+        self._note_commit(committed, began)
+        return [each for each in results if each is not None]
+
+    def _execute(
+        self, transaction: Transaction, write: GroupWrite, *, is_careful: bool
+    ) -> WriteResult | None:
+        """Run a write; ``None``: it was refused, and has to be undone."""
+        if is_careful:
+            return self._run_apart(transaction, write)
+        before = transaction.changes
+        try:
+            return WriteResult(write(transaction))
+        except psycopg.Error:
+            raise
+        except Exception as error:  # noqa: BLE001 - its caller gets it
+            return None if transaction.changes != before else WriteResult(error=error)
+
+    @staticmethod
+    def _run_apart(transaction: Transaction, write: GroupWrite) -> WriteResult:
+        """Run a write in a savepoint; what a refused one has written is undone."""
+        transaction.execute("SAVEPOINT one")
+        error: BaseException
+        try:
+            result = WriteResult(write(transaction))
+        except psycopg.Error as fault:
+            if _is_cut(fault) or fault.sqlstate in (*_AGAIN, _LOST, _READ_ONLY):
+                raise
+            error = Unstorable() if fault.sqlstate in _TOO_LARGE else StorageUnavailable(str(fault))
+            error.__cause__ = fault
+        except Exception as fault:  # noqa: BLE001 - its caller gets it
+            error = fault
+        else:
+            transaction.execute("RELEASE SAVEPOINT one")
+            return result
+        transaction.execute("ROLLBACK TO SAVEPOINT one")
+        transaction.execute("RELEASE SAVEPOINT one")
+        return WriteResult(error=error)
+
+    def _rolled_back(self, error: psycopg.Error, *, is_sent: bool) -> None:
+        """Bring the connection in order after *error*, and say what it means."""
+        connection = self._connection_
+        is_broken = connection is None or connection.closed or _is_cut(error)
+        if not is_broken and connection:
+            try:
+                connection.execute("ROLLBACK")
+            except psycopg.Error:
+                is_broken = True
+        if is_broken or error.sqlstate == _READ_ONLY:
+            self._disconnect()
+        if error.sqlstate == _LOST:
+            raise _LostProcess from error
+        if is_broken and is_sent:
+            raise _UnknownOutcome(str(error)) from error
+
+    def _note_commit(self, committed: psycopg.Cursor[Any], began: float) -> None:
+        self.commits += 1
+        self.commit_seconds += monotonic() - began
+        if committed.statusmessage != "COMMIT":
+            raise _UnknownOutcome(f"the answer to COMMIT was {committed.statusmessage}")
+        if self._is_unreplicated:
+            raise _UnknownOutcome("the commit may not have been replicated")
+
+    # ── After a failure ──
+
+    def _be_alive(self) -> None:
+        """See to it that this process is one, under a number whose transactions are all known."""
+        if self._is_lost:
+            self.process = self._register()
+            self._is_lost = self._is_doubtful = False
+            self._lost()
+        elif self._is_doubtful:
+            self._renumber(())
+
+    def _repeat(self, group: Sequence[GroupWrite], error: _UnknownOutcome) -> Sequence[WriteResult]:
+        """
+        Repeat what was born in hand, under the next number.
+
+        Nobody else is told anything but that it may be stored. What was not in hand may have been
+        claimed, and ended: repeated, it would be there again.
+        """
+        telemetry.warning("storage.repeated", detail=str(error))
+        failed = StorageUnavailable()
+        failed.__cause__ = error
+        births = [each for each in group if each.births]
+        give_up_at, self._is_doubtful = monotonic() + _REPEATED_FOR, True
+        pause = Event()
+        while True:
+            try:
+                of = dict(zip(map(id, births), self._renumber(births), strict=True))
+            except _LostProcess:
+                self._is_lost, of = True, {}
+                break
+            except (_UnknownOutcome, psycopg.Error) as again:
+                of = {}
+                self.fault = str(again)
+                if monotonic() > give_up_at:
+                    break
+                pause.wait(_PAUSE)
+            else:
+                break
+        return [of.get(id(each), WriteResult(error=failed)) for each in group]
+
+    def _renumber(self, births: Sequence[GroupWrite]) -> Sequence[WriteResult]:
+        """
+        Take the next number, together with what is in hand and with *births*, in one transaction.
+
+        It always writes: a commit that writes nothing does not wait for a standby.
+
+        Raises:
+            _LostProcess: this process was judged dead.
+            _UnknownOutcome, psycopg.Error: it may have the next number.
+        """
+        born = [number for each in births for number in each.births]
+        numbers = [*self._in_hand(), *born]
+        connection, former = self._open(), self.process
+        is_sent, began, sent = False, monotonic(), self._boottime()
+        try:
+            transaction = Transaction(connection, self._schema, is_repeat=True)
+            transaction.begin_without()
+            transaction.exclude(former.id)
+            wanted = "SELECT number, dead, timeline FROM processes WHERE id = ?"
+            found = transaction.rows(wanted, former.id)
+            if not found or found[0][1:] != (False, transaction.timeline):
+                transaction.execute("ROLLBACK")
+                raise _LostProcess
+            if (number := found[0][0] + 1) > MOST_NUMBER:
+                transaction.execute("ROLLBACK")
+                raise _LostProcess
+            process = former._replace(number=number)
+            changed = "UPDATE processes SET number = ?, renewals = renewals + 1 WHERE id = ?"
+            transaction.send(changed, number, former.id)
+            transaction.send(
+                "UPDATE messages SET run = ? WHERE run >= ? AND run < ? AND id = ANY(?)",
+                *(process.run, former.id << NUMBER_BITS, process.run, numbers),
+            )
+            self.process = process  # for the writes
+            results = [self._run_apart(transaction, each) for each in births]
+            is_sent, began = True, monotonic()
+            committed = transaction.execute("COMMIT")
+        except psycopg.Error as error:
+            self.process = former
+            self._rolled_back(error, is_sent=is_sent)
+            raise
+        self.process = process
+        self._note_commit(committed, began)
+        self._is_doubtful, self.renewed_at = False, sent
+        return results
+
+    def _register(self) -> Process:
+        """Be a process that nobody knows. Raises psycopg.Error."""
+        connection, sent = self._open(), self._boottime()
+        try:
+            transaction = Transaction(connection, self._schema)
+            transaction.begin_without()
+            ((start,),) = transaction.rows(
+                "UPDATE state SET value = value + 1 WHERE name = 'run' RETURNING value"
+            )
+            process = Process(randbits(_ID_BITS - 1) + 1, 1, start)
+            transaction.send(
+                "INSERT INTO processes (id, number, renewals, start, timeline)"
+                " VALUES (?, ?, 0, ?, ?)",
+                *(*process, transaction.timeline),
+            )
+            transaction.execute("COMMIT")
+        except psycopg.Error:
+            self._disconnect()
+            raise
+        self.renewed_at = sent
+        return process
+
+    def _open(self) -> psycopg.Connection[Any]:
+        self._is_unreplicated = False
+        if self._connection_ is None:
+            self._connection_ = self._connecting.open()
+            self._connection_.add_notice_handler(self._hear)
+        return self._connection_
+
+    def _hear(self, said: Diagnostic) -> None:
+        if said.sqlstate == _NOT_REPLICATED and said.severity_nonlocalized == "WARNING":
+            self._is_unreplicated = True
+
+    def _disconnect(self) -> None:
+        connection, self._connection_ = self._connection_, None
+        if connection:
+            with suppress(psycopg.Error):
+                connection.close()
+
+
+def _is_cut(error: psycopg.Error) -> bool:
+    """Tell whether *error* is the connection's, not the server's or a value's."""
+    return isinstance(error, psycopg.OperationalError) and not error.sqlstate
