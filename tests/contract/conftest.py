@@ -22,11 +22,12 @@ from shared.engine.ports import Store
 from shared.settings.storage_settings import deadletter_accounts, storage_setting
 from shared.wiring.outbound import storage_pusher
 from tests.managed_identity import SecuredStorage, running_secured_storage
+from tests.postgres_server import PostgresServer
 from tests.senders import THREADS
 from tests.without_loop import at_once
 
 OTHER = "archive1"
-NO_ACCOUNT = ("memory", "sqlite")
+NO_ACCOUNT = ("memory", "sqlite", "postgresql")
 
 
 @pytest.fixture(scope="session")
@@ -35,9 +36,9 @@ def secured_storage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secure
         yield storage
 
 
-@pytest.fixture(params=["memory", "sqlite", "azurite", "identity"])
+@pytest.fixture(params=["memory", "sqlite", "postgresql", "azurite", "identity"])
 def kind(request: pytest.FixtureRequest) -> str:
-    """Name what a test runs on: a fake, SQLite, Azurite by key, or by identity over TLS."""
+    """Name what a test runs on: a fake, a database, Azurite by key, or by identity over TLS."""
     return str(request.param)
 
 
@@ -70,14 +71,23 @@ def clock() -> FakeClock:
 
 @pytest.fixture
 def stored(
-    kind: str, account: StorageClients | None, clock: FakeClock, tmp_path: Path
+    kind: str,
+    account: StorageClients | None,
+    clock: FakeClock,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
 ) -> Iterator[Store]:
     """Give an empty store, of the kind that a test runs on."""
+    url = "https://events.example/blobs"
     if kind == "sqlite":
-        url = "https://events.example/blobs"
         folder = tmp_path / "data"
         with closing(SqlStore(folder, clock=clock, threads=THREADS, blob_url=url)) as sql:
             yield sql
+        return
+    if kind == "postgresql":
+        server: PostgresServer = request.getfixturevalue("postgres")
+        with server.new_store(clock=clock, threads=THREADS, blob_url=url) as on_server:
+            yield on_server
         return
     if account is None:
         yield MemoryStore(clock, at_once)

@@ -25,7 +25,7 @@ from tests.builders import NEVER, TRACE, a_record, an_outcome
 HOUR = timedelta(hours=1)
 DAY = timedelta(days=1)
 on_storage = pytest.mark.parametrize("kind", ["azurite", "identity"])
-in_tables = pytest.mark.parametrize("kind", ["sqlite", "azurite", "identity"])
+in_tables = pytest.mark.parametrize("kind", ["sqlite", "postgresql", "azurite", "identity"])
 
 
 class ReadableLog(AttemptLog, Protocol):

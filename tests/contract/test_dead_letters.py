@@ -14,7 +14,7 @@ from pushgrid.testing.memory import MemoryDeadLetters
 from shared.adapters.azure_storage.blobs import StorageDeadLetters
 from shared.adapters.azure_storage.clients import POISON, StorageClients
 from shared.adapters.sql.dead_letters import SqlDeadLetters
-from shared.adapters.sql.store import SqlStore
+from shared.adapters.sql.store import SqlParts
 from shared.deadletter.blob_summary import BlobSummary
 from shared.deadletter.reader import UnreadableBlob
 from shared.engine.ports import DeadLetterReader, DeadLetterStore, NoContainer, Store
@@ -23,6 +23,7 @@ from shared.events.notices import WrittenBlob
 from shared.subscriptions.subscription import DeadLetterDestination
 
 PATH = "orders/new/2026/2/9/12/8a5f9e5c.json"
+IN_SQL = ("sqlite", "postgresql")
 MISSING = "no-such-container"
 on_storage = pytest.mark.parametrize("kind", ["azurite", "identity"])
 
@@ -57,7 +58,7 @@ def subject(
         memory = MemoryDeadLetters()
         memory.missing.update({MISSING, "Bad_Name", "x"})
         destination = DeadLetterDestination(container="dead", account="" if is_own else "archive1")
-        if isinstance(stored, SqlStore):
+        if isinstance(stored, SqlParts):
             stored.dead_letters._others = memory
             return _in_sql(stored.dead_letters, destination)
         return Subject(
@@ -102,7 +103,7 @@ def test_a_dead_letter_is_stored_as_it_is(subject: Subject) -> None:
 
 @pytest.mark.parametrize("container", [MISSING, "Bad_Name", "x"])
 def test_a_missing_container_is_said(subject: Subject, container: str, kind: str) -> None:
-    if kind == "sqlite" and not subject.destination.account:
+    if kind in IN_SQL and not subject.destination.account:
         pytest.skip("the store's own containers exist once they are named")
     missing = replace(subject.destination, container=container)
 
@@ -228,7 +229,7 @@ def test_the_app_s_own_account_may_be_named(account: StorageClients) -> None:
     assert StorageDeadLetters(account).write(named, PATH, b"[]")
 
 
-@pytest.mark.parametrize("kind", ["sqlite"])
+@pytest.mark.parametrize("kind", IN_SQL)
 def test_a_container_of_the_store_exists_once_it_is_named(stored: Store) -> None:
     here = DeadLetterDestination(container="new-one")
 

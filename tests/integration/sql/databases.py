@@ -2,15 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
-from shared.adapters.sql.database import WriteTransaction
+import psycopg
+import pytest
+
+from shared.adapters.sql.database import Row, WriteTransaction
 from shared.adapters.sql.folder import Folder
+from shared.adapters.sql.postgres.database import boottime
+from shared.adapters.sql.postgres.store import PostgresStore
 from shared.adapters.sql.sqlite import SqliteDatabase
-from shared.clock import SystemClock
+from shared.adapters.threads import SystemThreads
+from shared.clock import Clock, SystemClock
+from tests.postgres_server import ROLE, PostgresServer
+
+
+class Schema:
+    """A new schema of *server*, for stores one after the other."""
+
+    def __init__(self, server: PostgresServer) -> None:
+        self._server = server
+        self._name = server.new_schema()
+
+    @contextmanager
+    def opened(self, clock: Clock | None, *, dies: bool = False) -> Iterator[PostgresStore]:
+        """Open a store; others find one that *dies* dead, as they do after 45 s."""
+        threads = SystemThreads()
+        with self._server.new_store(schema=self._name, clock=clock, threads=threads) as store:
+            yield store
+        if dies:
+            self.do("UPDATE processes SET dead = TRUE WHERE id = $1", store.database.run >> 20)
+
+    def store(
+        self, *, clock: Clock | None = None, boottime: Callable[[], float] = boottime
+    ) -> AbstractContextManager[PostgresStore]:
+        """Open a store beside others."""
+        return self._server.new_store(
+            schema=self._name, clock=clock, boottime=boottime, threads=SystemThreads()
+        )
+
+    def do(self, statement: str, *parameters: object) -> list[Row]:
+        """Run a statement in the schema."""
+        with self._server.connected(ROLE) as connection:
+            connection.execute(f"SET search_path = {self._name}".encode())
+            cursor = psycopg.RawCursor(connection)
+            cursor.execute(statement.encode(), parameters or None)
+            return list(cursor.fetchall()) if cursor.description else []
+
+
+Place = Path | Schema
+#: For tests of what SQLite alone has.
+in_folder = pytest.mark.parametrize("folder", ["sqlite"], indirect=True)
 
 
 @contextmanager

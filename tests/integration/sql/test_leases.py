@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Coroutine, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, closing
 from datetime import timedelta
 from functools import partial
-from pathlib import Path
 from threading import Event
 from typing import Any
 
@@ -17,6 +16,8 @@ import pytest
 
 from pushgrid.testing.memory import START, FakeClock
 from shared.adapters.sql import leases
+from shared.adapters.sql.dialects import SQLITE
+from shared.adapters.sql.postgres.store import PostgresStore
 from shared.adapters.sql.store import SqlStore
 from shared.adapters.sql.traits import SQL
 from shared.adapters.threads import SystemThreads
@@ -27,15 +28,11 @@ from shared.engine.ports.leases import Lease
 from shared.errors import StorageUnavailable
 from shared.subscriptions.subscription import SubscriptionKey
 from tests.builders import NEVER, a_delivery, a_message, a_note
+from tests.integration.sql.databases import Place, Schema, in_folder
 
 NEW, RETRIES = Queue.DELIVERIES, Queue.RETRIES
 HOUR = timedelta(hours=1)
 MOST = 100
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return tmp_path / "data"
 
 
 @pytest.fixture
@@ -44,18 +41,25 @@ def clock() -> FakeClock:
 
 
 @asynccontextmanager
-async def running(folder: Path, clock: Clock, *, dies: bool = False) -> AsyncIterator[SqlStore]:
+async def running(
+    folder: Place, clock: Clock, *, dies: bool = False
+) -> AsyncIterator[SqlStore | PostgresStore]:
     """Run a store; one that *dies* leaves what is in hand as a kill does."""
-    store = SqlStore(folder, clock=clock, threads=SystemThreads())
-    try:
-        yield store
-    finally:
-        if not dies:
-            await store.leases.close()
-        store.close()
+    if isinstance(folder, Schema):
+        opened: AbstractContextManager[Any] = folder.opened(clock, dies=dies)
+    else:
+        opened = closing(SqlStore(folder, clock=clock, threads=SystemThreads()))
+    with opened as store:
+        try:
+            yield store
+        finally:
+            if not dies:
+                await store.leases.close()
 
 
-async def claimed(store: SqlStore, queue: Queue = NEW, most: int = MOST) -> list[str]:
+async def claimed(
+    store: SqlStore | PostgresStore, queue: Queue = NEW, most: int = MOST
+) -> list[str]:
     return texts(await store.leases.claim(queue, most))
 
 
@@ -63,14 +67,14 @@ def texts(claimed: Sequence[Lease]) -> list[str]:
     return [each.body.decode() for each in claimed]
 
 
-def poison(store: SqlStore) -> list[str]:
+def poison(store: SqlStore | PostgresStore) -> list[str]:
     """Return the texts of the messages that were recorded."""
     rows = "SELECT body FROM blobs WHERE container = 'poison'"
     found = store.database.read(lambda reading: reading.rows(rows))
     return [json.loads(body)["body"] for (body,) in found]
 
 
-async def prime(store: SqlStore) -> None:
+async def prime(store: SqlStore | PostgresStore) -> None:
     """Let a store that has just begun know that nothing is left of earlier runs."""
     for queue in (NEW, RETRIES):
         await store.sender.put(queue, "first")
@@ -82,7 +86,7 @@ def run(coroutine: Coroutine[Any, Any, None]) -> None:
     asyncio.run(asyncio.wait_for(coroutine, 120))
 
 
-def test_what_is_put_is_in_hand_when_it_is_stored(folder: Path, clock: FakeClock) -> None:
+def test_what_is_put_is_in_hand_when_it_is_stored(folder: Place, clock: FakeClock) -> None:
     """One insert and one deletion: a commit each, and nothing is asked for."""
 
     async def deliver() -> None:
@@ -100,7 +104,7 @@ def test_what_is_put_is_in_hand_when_it_is_stored(folder: Path, clock: FakeClock
     run(deliver())
 
 
-def test_what_a_cancelled_caller_has_put_is_handed_over(folder: Path, clock: FakeClock) -> None:
+def test_what_a_cancelled_caller_has_put_is_handed_over(folder: Place, clock: FakeClock) -> None:
     async def deliver() -> None:
         async with running(folder, clock) as store:
             await prime(store)
@@ -112,14 +116,16 @@ def test_what_a_cancelled_caller_has_put_is_handed_over(folder: Path, clock: Fak
     run(deliver())
 
 
+@in_folder
 def test_what_is_not_stored_is_not_handed_over(
-    folder: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+    folder: Place, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(leases, "ROOM", 1)
 
     async def deliver() -> None:
         async with running(folder, clock) as store:
             await prime(store)
+            assert isinstance(store, SqlStore)
             store.database._low_water, store.database._looked_at = 2**62, -9e9
             with pytest.raises(StorageUnavailable):
                 await store.sender.put(NEW, "refused")
@@ -133,7 +139,7 @@ def test_what_is_not_stored_is_not_handed_over(
 
 
 @pytest.mark.parametrize("text", ["x" * 90_000, "\ud800"], ids=["too large", "a lone surrogate"])
-def test_a_message_that_is_refused_fails_alone(folder: Path, clock: FakeClock, text: str) -> None:
+def test_a_message_that_is_refused_fails_alone(folder: Place, clock: FakeClock, text: str) -> None:
     async def deliver() -> None:
         async with running(folder, clock) as store:
             results = await store.sender.put_all(NEW, ["one", text, "two"])
@@ -145,14 +151,16 @@ def test_a_message_that_is_refused_fails_alone(folder: Path, clock: FakeClock, t
     run(deliver())
 
 
+@in_folder
 def test_what_was_stored_though_nobody_knew_is_handed_over(
-    folder: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+    folder: Place, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The sync failed after the commit: who put it was told that it may not be stored."""
 
     async def deliver() -> None:
         async with running(folder, clock) as store:
             await prime(store)
+            assert isinstance(store, SqlStore)
             connection, faults = store.database._connection, [apsw.IOError("sync")] * 2
             commit = connection.commit
 
@@ -173,7 +181,7 @@ def test_what_was_stored_though_nobody_knew_is_handed_over(
 
 
 def test_what_there_is_no_room_for_waits_in_the_table(
-    folder: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+    folder: Place, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What comes after it waits there as well: it was there before."""
     monkeypatch.setattr(leases, "ROOM", 3)
@@ -196,7 +204,7 @@ def test_what_there_is_no_room_for_waits_in_the_table(
 
 
 def test_a_claim_that_waits_for_room_goes_on_when_there_is_some(
-    folder: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+    folder: Place, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(leases, "ROOM", 2)
     monkeypatch.setattr(leases, "_LOOK_SECONDS", 3600.0)
@@ -217,7 +225,7 @@ def test_a_claim_that_waits_for_room_goes_on_when_there_is_some(
     run(deliver())
 
 
-def test_a_message_is_handed_over_when_it_is_due(folder: Path) -> None:
+def test_a_message_is_handed_over_when_it_is_due(folder: Place) -> None:
     """By a timer of this process: it was claimed a second before."""
 
     async def deliver() -> None:
@@ -233,7 +241,7 @@ def test_a_message_is_handed_over_when_it_is_due(folder: Path) -> None:
     run(deliver())
 
 
-def test_a_claim_that_waits_gets_what_becomes_due_sooner(folder: Path, clock: FakeClock) -> None:
+def test_a_claim_that_waits_gets_what_becomes_due_sooner(folder: Place, clock: FakeClock) -> None:
     async def deliver() -> None:
         async with running(folder, clock) as store:
             await prime(store)
@@ -248,7 +256,7 @@ def test_a_claim_that_waits_gets_what_becomes_due_sooner(folder: Path, clock: Fa
 
 @pytest.mark.parametrize("is_first", [True, False], ids=["looking for poison", "claiming"])
 def test_a_claim_that_is_cancelled_has_taken_nothing(
-    folder: Path,
+    folder: Place,
     clock: FakeClock,
     is_first: bool,  # noqa: FBT001
 ) -> None:
@@ -280,7 +288,7 @@ def test_a_claim_that_is_cancelled_has_taken_nothing(
     run(deliver())
 
 
-def test_both_queues_are_claimed_from_at_once(folder: Path, clock: FakeClock) -> None:
+def test_both_queues_are_claimed_from_at_once(folder: Place, clock: FakeClock) -> None:
     """Also at the start, when both look for what has to run alone."""
 
     async def deliver() -> None:
@@ -294,7 +302,7 @@ def test_both_queues_are_claimed_from_at_once(folder: Path, clock: FakeClock) ->
     run(deliver())
 
 
-def test_a_message_in_hand_is_nobody_elses(folder: Path, clock: FakeClock) -> None:
+def test_a_message_in_hand_is_nobody_elses(folder: Place, clock: FakeClock) -> None:
     async def deliver() -> None:
         async with running(folder, clock) as store:
             receipt = await store.sender.put(NEW, "one")
@@ -312,7 +320,7 @@ def test_a_message_in_hand_is_nobody_elses(folder: Path, clock: FakeClock) -> No
 # ── After a death ──
 
 
-def test_what_a_dead_process_had_in_hand_comes_first(folder: Path, clock: FakeClock) -> None:
+def test_what_a_dead_process_had_in_hand_comes_first(folder: Place, clock: FakeClock) -> None:
     """What it had ended does not come; what it had been given back neither, before its time."""
 
     async def deliver() -> None:
@@ -330,7 +338,7 @@ def test_what_a_dead_process_had_in_hand_comes_first(folder: Path, clock: FakeCl
 
 
 def test_a_message_that_was_there_at_three_deaths_runs_alone(
-    folder: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+    folder: Place, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before all others; these wait until it is ended, and count no deaths meanwhile."""
     monkeypatch.setattr(leases, "SUSPECT_SECONDS", 3600.0)
@@ -358,13 +366,13 @@ def test_a_message_that_was_there_at_three_deaths_runs_alone(
     run(deliver())
 
 
-def test_after_three_more_alone_it_is_poison(folder: Path, clock: FakeClock) -> None:
+def test_after_three_more_alone_it_is_poison(folder: Place, clock: FakeClock) -> None:
     """One that waited for its turn meanwhile has as many deaths as before."""
 
     async def deliver() -> None:
-        for _ in range(3):
+        for death in range(3):
             async with running(folder, clock, dies=True) as store:
-                if store.database.run == 1:
+                if death == 0:
                     await store.sender.put_all(NEW, ["bad", "harmless"])
                 assert await claimed(store) == ["bad", "harmless"]
         for _ in range(3):
@@ -381,7 +389,7 @@ def test_after_three_more_alone_it_is_poison(folder: Path, clock: FakeClock) -> 
 
 
 def test_slow_messages_that_survive_hold_up_nobody(
-    folder: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+    folder: Place, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Twice as many run each time; they have no deaths, so later ones make them no poison."""
     monkeypatch.setattr(leases, "SUSPECT_SECONDS", 0.0)
@@ -408,7 +416,7 @@ def test_slow_messages_that_survive_hold_up_nobody(
 
 
 def test_a_message_that_ends_processes_among_others_is_found(
-    folder: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+    folder: Place, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What ran beside it as a suspect runs alone afterwards, and is no poison."""
     monkeypatch.setattr(leases, "SUSPECT_SECONDS", 0.0)
@@ -431,7 +439,7 @@ def test_a_message_that_ends_processes_among_others_is_found(
 
 
 def test_what_waits_while_others_kill_the_process_is_no_poison(
-    folder: Path, clock: FakeClock
+    folder: Place, clock: FakeClock
 ) -> None:
     async def deliver() -> None:
         async with running(folder, clock) as store:
@@ -449,7 +457,7 @@ def test_what_waits_while_others_kill_the_process_is_no_poison(
     run(deliver())
 
 
-def test_an_end_in_order_is_no_death(folder: Path, clock: FakeClock) -> None:
+def test_an_end_in_order_is_no_death(folder: Place, clock: FakeClock) -> None:
     async def deliver() -> None:
         for number in range(8):
             async with running(folder, clock) as store:
@@ -462,7 +470,7 @@ def test_an_end_in_order_is_no_death(folder: Path, clock: FakeClock) -> None:
     run(deliver())
 
 
-def test_what_fails_twenty_times_is_recorded(folder: Path, clock: FakeClock) -> None:
+def test_what_fails_twenty_times_is_recorded(folder: Place, clock: FakeClock) -> None:
     async def deliver() -> None:
         async with running(folder, clock) as store:
             await store.sender.put(NEW, "bad")
@@ -492,10 +500,10 @@ def message(*, payload: str | None = None, events: int = 3, **changes: Any) -> s
     return text
 
 
-def test_what_waits_is_known_exactly(folder: Path, clock: FakeClock) -> None:
+def test_what_waits_is_known_exactly(folder: Place, clock: FakeClock) -> None:
     """In hand, in the table, and after a death; not what has ended, or is given up."""
 
-    def waiting(store: SqlStore) -> dict[SubscriptionKey, int]:
+    def waiting(store: SqlStore | PostgresStore) -> dict[SubscriptionKey, int]:
         return {key: each.events for key, each in store.queues.waiting().items()}
 
     crm, erp = SubscriptionKey("orders", "crm"), SubscriptionKey("orders", "erp")
@@ -530,7 +538,7 @@ def test_what_waits_is_known_exactly(folder: Path, clock: FakeClock) -> None:
     run(deliver())
 
 
-def test_the_age_of_what_waits_is_that_of_its_oldest_event(folder: Path, clock: FakeClock) -> None:
+def test_the_age_of_what_waits_is_that_of_its_oldest_event(folder: Place, clock: FakeClock) -> None:
     async def deliver() -> None:
         async with running(folder, clock) as store:
             for hours in (1, 3, 2):
@@ -545,7 +553,7 @@ def test_the_age_of_what_waits_is_that_of_its_oldest_event(folder: Path, clock: 
     run(deliver())
 
 
-def test_a_payload_stays_as_long_as_a_message_names_it(folder: Path, clock: FakeClock) -> None:
+def test_a_payload_stays_as_long_as_a_message_names_it(folder: Place, clock: FakeClock) -> None:
     """However old it is, also when the message was replaced."""
 
     async def deliver() -> None:
@@ -570,10 +578,11 @@ def test_a_payload_stays_as_long_as_a_message_names_it(folder: Path, clock: Fake
     run(deliver())
 
 
+@in_folder
 def test_a_start_looks_for_what_has_died_without_reading_all_messages(
-    folder: Path, clock: FakeClock
+    folder: Place, clock: FakeClock
 ):
-    claim = leases._CLAIM.format(leases._SUSPECTS)
+    claim = leases._CLAIM.format(SQLITE.suspects)
 
     async def test() -> str:
         async with running(folder, clock) as store:

@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -18,6 +17,7 @@ import pytest
 from pushgrid.testing.memory import START, Counted, FakeClock
 from shared.adapters.sql.database import ReadTransaction
 from shared.adapters.sql.messages import open_keys, open_text, parts_of
+from shared.adapters.sql.postgres.store import PostgresStore
 from shared.adapters.sql.settling import SqlSettling
 from shared.adapters.sql.store import SqlStore
 from shared.adapters.sql.traits import SQL
@@ -33,16 +33,12 @@ from shared.errors import StorageUnavailable
 from shared.metrics import Metric
 from shared.subscriptions.subscription import Pause
 from tests.builders import a_delivery, a_message, a_note, a_record
+from tests.integration.sql.databases import Place, in_folder
 from tests.integration.sql.test_leases import MOST, NEW, RETRIES, prime, run, running
 from tests.unit.arm.documents import subscription
 
 HOUR = timedelta(hours=1)
 NO_TIME = timedelta()
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return tmp_path / "data"
 
 
 @pytest.fixture
@@ -63,7 +59,7 @@ def text_of(parts: Sequence[MessagePart]) -> str:
 class InHand:
     """A message in hand, and what settles it."""
 
-    def __init__(self, store: SqlStore, lease: Lease) -> None:
+    def __init__(self, store: SqlStore | PostgresStore, lease: Lease) -> None:
         self.store, self.lease, self.counted = store, lease, Counted()
         self.settling = SqlSettling(
             database=store.database,
@@ -82,7 +78,7 @@ class InHand:
 
 @asynccontextmanager
 async def in_hand(
-    folder: Path, clock: FakeClock, *names: str, dies: bool = True, **changes: Any
+    folder: Place, clock: FakeClock, *names: str, dies: bool = True, **changes: Any
 ) -> AsyncIterator[InHand]:
     async with running(folder, clock, dies=dies) as store:
         await prime(store)
@@ -91,7 +87,7 @@ async def in_hand(
         yield InHand(store, lease)
 
 
-async def left(folder: Path, clock: FakeClock, queue: Queue = NEW) -> list[tuple[str, int]]:
+async def left(folder: Place, clock: FakeClock, queue: Queue = NEW) -> list[tuple[str, int]]:
     """Return what the next process gets: subscriptions, and how many events."""
     clock.advance(2 * HOUR)
     async with running(folder, clock) as store:
@@ -113,7 +109,7 @@ def again(part: MessagePart, deliveries: Sequence[Delivery] | None = None) -> Fo
     return FollowUp(replace(part, deliveries=chosen, due=START + HOUR))
 
 
-def test_a_message_ends_with_its_last_part(folder: Path, clock: FakeClock) -> None:
+def test_a_message_ends_with_its_last_part(folder: Place, clock: FakeClock) -> None:
     async def deliver() -> None:
         async with in_hand(folder, clock, "crm", "erp") as message:
             crm, erp = parts("crm", "erp")
@@ -129,7 +125,9 @@ def test_a_message_ends_with_its_last_part(folder: Path, clock: FakeClock) -> No
     run(deliver())
 
 
-def test_after_a_kill_only_what_was_not_settled_comes_again(folder: Path, clock: FakeClock) -> None:
+def test_after_a_kill_only_what_was_not_settled_comes_again(
+    folder: Place, clock: FakeClock
+) -> None:
     """A part that was delivered; one of which an event waits for its retry; one that is open."""
 
     async def deliver() -> None:
@@ -151,7 +149,7 @@ def test_after_a_kill_only_what_was_not_settled_comes_again(folder: Path, clock:
     run(deliver())
 
 
-def test_what_was_settled_bit_by_bit_stays_settled(folder: Path, clock: FakeClock) -> None:
+def test_what_was_settled_bit_by_bit_stays_settled(folder: Place, clock: FakeClock) -> None:
     async def deliver() -> None:
         async with in_hand(folder, clock, "crm", "erp", events=3) as message:
             crm, erp = parts("crm", "erp", events=3)
@@ -169,7 +167,7 @@ def test_what_was_settled_bit_by_bit_stays_settled(folder: Path, clock: FakeCloc
     run(deliver())
 
 
-def test_a_subscription_that_was_recreated_has_two_parts(folder: Path, clock: FakeClock) -> None:
+def test_a_subscription_that_was_recreated_has_two_parts(folder: Place, clock: FakeClock) -> None:
     """Its publications shared a commit. The message ends with the last of them."""
 
     async def deliver() -> None:
@@ -191,7 +189,7 @@ def test_a_subscription_that_was_recreated_has_two_parts(folder: Path, clock: Fa
     run(deliver())
 
 
-def test_a_part_is_settled_once(folder: Path, clock: FakeClock) -> None:
+def test_a_part_is_settled_once(folder: Place, clock: FakeClock) -> None:
     """Else what follows would be stored twice; or it would be dropped, if nothing said so."""
 
     async def deliver() -> None:
@@ -204,7 +202,7 @@ def test_a_part_is_settled_once(folder: Path, clock: FakeClock) -> None:
     run(deliver())
 
 
-def test_a_message_that_is_claimed_again_is_settled_alike(folder: Path, clock: FakeClock) -> None:
+def test_a_message_that_is_claimed_again_is_settled_alike(folder: Place, clock: FakeClock) -> None:
     """Its parts have rows then; and it may be killed again."""
 
     async def deliver() -> None:
@@ -223,7 +221,7 @@ def test_a_message_that_is_claimed_again_is_settled_alike(folder: Path, clock: F
     run(deliver())
 
 
-def test_what_is_another_process_s_is_not_settled(folder: Path, clock: FakeClock) -> None:
+def test_what_is_another_process_s_is_not_settled(folder: Place, clock: FakeClock) -> None:
     async def deliver() -> None:
         async with in_hand(folder, clock, "crm") as message:
             (crm,) = parts("crm")
@@ -236,14 +234,16 @@ def test_what_is_another_process_s_is_not_settled(folder: Path, clock: FakeClock
     run(deliver())
 
 
+@in_folder
 def test_nothing_is_stored_of_a_settlement_that_fails(
-    folder: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+    folder: Place, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is tried again, and then stored once."""
 
     async def deliver() -> None:
         async with in_hand(folder, clock, "crm") as message:
             (crm,) = parts("crm")
+            assert isinstance(message.store, SqlStore)
             connection, faults = message.store.database._connection, [apsw.FullError("full")]
             commit = connection.commit
 
@@ -264,8 +264,9 @@ def test_nothing_is_stored_of_a_settlement_that_fails(
 
 
 @pytest.mark.parametrize("how", ["the last part", "one of two parts", "some of a part"])
+@in_folder
 def test_what_an_earlier_try_has_stored_is_settled_already(
-    folder: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, how: str
+    folder: Place, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     """The sync of its commit failed, so nobody knew; it is not stored again."""
     names = ["crm", "erp"] if how == "one of two parts" else ["crm"]
@@ -274,6 +275,7 @@ def test_what_an_earlier_try_has_stored_is_settled_already(
     async def deliver() -> None:
         async with in_hand(folder, clock, *names) as message:
             crm = parts("crm")[0]
+            assert isinstance(message.store, SqlStore)
             connection, faults = message.store.database._connection, [apsw.IOError("sync")]
             commit = connection.commit
 
@@ -297,7 +299,7 @@ def test_what_an_earlier_try_has_stored_is_settled_already(
 
 @pytest.mark.parametrize("is_ours", [True, False], ids=["settled", "another process's"])
 def test_attempts_are_stored_with_what_follows(
-    folder: Path,
+    folder: Place,
     clock: FakeClock,
     is_ours: bool,  # noqa: FBT001
 ) -> None:
@@ -345,7 +347,7 @@ STRICTER, LOOSER = (_terms(most) for most in (3, 9))
     ids=["unchanged", "updated", "deleted", "made", "gone"],
 )
 def test_an_end_counts_only_while_its_subscription_is_as_it_was_read(
-    folder: Path,
+    folder: Place,
     clock: FakeClock,
     read: dict[str, Any] | None,
     then: dict[str, Any] | None,
@@ -375,7 +377,7 @@ def test_an_end_counts_only_while_its_subscription_is_as_it_was_read(
     run(deliver())
 
 
-def test_an_end_that_does_not_count_keeps_no_other_part(folder: Path, clock: FakeClock) -> None:
+def test_an_end_that_does_not_count_keeps_no_other_part(folder: Place, clock: FakeClock) -> None:
     """Of three parts in one call, one ends by terms of before; it is settled anew."""
     table = Table.EVENT_SUBSCRIPTIONS
 
@@ -401,7 +403,7 @@ def test_an_end_that_does_not_count_keeps_no_other_part(folder: Path, clock: Fak
     run(deliver())
 
 
-def test_a_pause_changes_nothing_for_an_end(folder: Path, clock: FakeClock) -> None:
+def test_a_pause_changes_nothing_for_an_end(folder: Place, clock: FakeClock) -> None:
     table = Table.EVENT_SUBSCRIPTIONS
 
     async def deliver() -> None:
@@ -418,7 +420,7 @@ def test_a_pause_changes_nothing_for_an_end(folder: Path, clock: FakeClock) -> N
 
 
 def test_dead_letters_wait_for_their_blob_and_can_be_taken_back(
-    folder: Path, clock: FakeClock
+    folder: Place, clock: FakeClock
 ) -> None:
     async def deliver() -> None:
         async with in_hand(folder, clock, "crm") as message:
@@ -439,7 +441,7 @@ def test_dead_letters_wait_for_their_blob_and_can_be_taken_back(
     run(deliver())
 
 
-def test_a_late_success_is_left_out_of_what_follows(folder: Path, clock: FakeClock) -> None:
+def test_a_late_success_is_left_out_of_what_follows(folder: Place, clock: FakeClock) -> None:
     async def deliver() -> None:
         async with in_hand(folder, clock, "crm") as message:
             (crm,) = parts("crm")
@@ -457,7 +459,7 @@ def test_a_late_success_is_left_out_of_what_follows(folder: Path, clock: FakeClo
 
 
 def test_a_success_that_comes_while_a_retry_is_stored_takes_it_back(
-    folder: Path, clock: FakeClock
+    folder: Place, clock: FakeClock
 ) -> None:
     """It was stored, so it is not told as left out."""
 
@@ -477,7 +479,7 @@ def test_a_success_that_comes_while_a_retry_is_stored_takes_it_back(
 
 
 def test_a_success_while_its_end_is_stored_that_can_t_be_taken_back_is_no_success(
-    folder: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+    folder: Place, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its dead letter is written, so its end is to be heard."""
 
@@ -503,11 +505,13 @@ def test_a_success_while_its_end_is_stored_that_can_t_be_taken_back_is_no_succes
     run(deliver())
 
 
+@in_folder
 def test_a_late_success_takes_back_what_was_stored_though_the_commit_seemed_to_fail(
-    folder: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+    folder: Place, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def deliver() -> None:
         async with in_hand(folder, clock, "crm") as message:
+            assert isinstance(message.store, SqlStore)
             connection, faults = message.store.database._connection, [apsw.FullError("full")]
             commit = connection.commit
 
@@ -533,7 +537,7 @@ def test_a_late_success_takes_back_what_was_stored_though_the_commit_seemed_to_f
 class Paused:
     """The subscription `crm`, and what is parked for its pause: messages of an event each."""
 
-    def __init__(self, store: SqlStore) -> None:
+    def __init__(self, store: SqlStore | PostgresStore) -> None:
         self.documents = store.documents
         self.stored = self._put(subscription(), None)
 
@@ -563,7 +567,7 @@ async def settle_held(message: InHand) -> None:
     assert answers == [Answer.SETTLED]
 
 
-async def put_and_hold(store: SqlStore, many: int) -> None:
+async def put_and_hold(store: SqlStore | PostgresStore, many: int) -> None:
     """Put messages of two events each, and hold all of them."""
     for number in range(many):
         await store.sender.put(NEW, text_of([of_publish(number)]))
@@ -592,7 +596,7 @@ def changed_rows(store: SqlStore) -> int:
 
 @pytest.mark.parametrize("how", ["resumed", "deleted", "paused anew"])
 def test_what_a_pause_holds_is_parked_until_it_is_over(
-    folder: Path, clock: FakeClock, how: str
+    folder: Place, clock: FakeClock, how: str
 ) -> None:
     """However much is parked, that is one write; and also after another start."""
 
@@ -608,7 +612,8 @@ def test_what_a_pause_holds_is_parked_until_it_is_over(
             assert [each.body for each in await store.leases.claim(RETRIES, MOST)] == [b"another"]
             assert [each.events for each in store.queues.waiting().values()] == [10]
             crm.documents = store.documents
-            changes = await asyncio.to_thread(changed_rows, store)
+            if isinstance(store, SqlStore):
+                changes = await asyncio.to_thread(changed_rows, store)
             if how == "resumed":
                 await asyncio.to_thread(crm.resume)
             elif how == "deleted":
@@ -616,7 +621,8 @@ def test_what_a_pause_holds_is_parked_until_it_is_over(
             else:
                 await asyncio.to_thread(crm.pause, START + HOUR)
             # The document, and the version of the catalogue.
-            assert await asyncio.to_thread(changed_rows, store) == changes + 2
+            if isinstance(store, SqlStore):
+                assert await asyncio.to_thread(changed_rows, store) == changes + 2
             leases = await store.leases.claim(RETRIES, MOST)
             assert sum(events_of(leases)) == 10
             assert {each.subscription for one in leases for each in parts_of(one.body)} == {"crm"}
@@ -636,7 +642,7 @@ def test_what_a_pause_holds_is_parked_until_it_is_over(
     ids=["released", "held anew", "extended"],
 )
 def test_what_a_hold_holds_comes_once_it_is_over(
-    folder: Path,
+    folder: Place,
     clock: FakeClock,
     then: dict[str, Any],
     is_free: bool,  # noqa: FBT001
@@ -665,7 +671,7 @@ def test_what_a_hold_holds_comes_once_it_is_over(
 
 @pytest.mark.parametrize("is_resumed", [True, False], ids=["resumed meanwhile", "held"])
 def test_what_is_held_and_not_paused_comes_when_it_is_due(
-    folder: Path,
+    folder: Place,
     clock: FakeClock,
     is_resumed: bool,  # noqa: FBT001
 ) -> None:
@@ -684,7 +690,7 @@ def test_what_is_held_and_not_paused_comes_when_it_is_due(
 
 
 def test_more_than_there_is_room_for_is_freed_bit_by_bit(
-    folder: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+    folder: Place, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("shared.adapters.sql.leases._BATCH", 2)
 
@@ -710,7 +716,7 @@ def test_more_than_there_is_room_for_is_freed_bit_by_bit(
 # ── Merging ──
 
 
-def test_what_is_due_together_is_one_message(folder: Path, clock: FakeClock) -> None:
+def test_what_is_due_together_is_one_message(folder: Place, clock: FakeClock) -> None:
     """Of the same subscriptions, as far as it fits; also after a kill, and with its payloads."""
 
     async def deliver() -> None:
@@ -739,7 +745,7 @@ def test_what_is_due_together_is_one_message(folder: Path, clock: FakeClock) -> 
     run(deliver())
 
 
-def test_what_has_failed_is_not_merged(folder: Path, clock: FakeClock) -> None:
+def test_what_has_failed_is_not_merged(folder: Place, clock: FakeClock) -> None:
     """Else one that can't be handled would be the failure of all."""
 
     async def deliver() -> None:
@@ -761,7 +767,7 @@ def test_what_has_failed_is_not_merged(folder: Path, clock: FakeClock) -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_no_event_is_lost_or_doubled_whatever_is_settled_and_killed(
-    folder: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, seed: int
+    folder: Place, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     """Parts are settled whole or bit by bit, in any order, and the process is killed at times."""
     monkeypatch.setattr("shared.adapters.sql.leases.DEATHS", 99)  # none is poison
@@ -814,7 +820,7 @@ async def settle_by(chance: Random, message: InHand, clock: FakeClock) -> Counte
     return delivered
 
 
-def open_events(store: SqlStore) -> Counter[tuple[str, int]]:
+def open_events(store: SqlStore | PostgresStore) -> Counter[tuple[str, int]]:
     """Return the events of all messages, as the next process gets them."""
 
     def read(reading: ReadTransaction) -> Counter[tuple[str, int]]:

@@ -1,0 +1,585 @@
+"""
+Processes on one PostgreSQL: who has a message, and what a late or doubtful transaction may do.
+
+Each test is of a rule of the protocol (docs/stores.md), and red without it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time as system_time
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import ExitStack
+from datetime import timedelta
+from functools import partial
+from threading import Event, Thread
+from typing import Any
+
+import psycopg
+import pytest
+
+from pushgrid.testing.memory import START, Counted
+from shared.adapters.sql.database import Catalogue
+from shared.adapters.sql.postgres import database as database_module
+from shared.adapters.sql.postgres import writer as writer_module
+from shared.adapters.sql.postgres.store import PostgresStore
+from shared.adapters.sql.postgres.transaction import Transaction
+from shared.arm.subscription_codec import to_subscription_in_force
+from shared.delivery.policy import EndReason, EndState
+from shared.engine.ports import Table
+from shared.engine.ports.leases import Lease
+from shared.engine.ports.settling import Answer, Ended, Settlement
+from shared.errors import StorageUnavailable
+from tests.builders import a_record
+from tests.integration.sql.databases import Schema
+from tests.integration.sql.test_leases import MOST, NEW, RETRIES, prime, texts
+from tests.integration.sql.test_settling import parts, text_of
+from tests.postgres_server import PostgresServer
+from tests.unit.arm.documents import subscription
+
+HOUR, NO_TIME = timedelta(hours=1), timedelta()
+
+
+class Time:
+    """The seconds of a machine's clock that goes on while it is suspended."""
+
+    def __init__(self) -> None:
+        self.seconds = 1000.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+@pytest.fixture
+def schema(postgres: PostgresServer) -> Schema:
+    return Schema(postgres)
+
+
+@pytest.fixture
+def store(schema: Schema) -> Iterator[Callable[..., PostgresStore]]:
+    """Start processes on one schema."""
+    with ExitStack() as stack:
+
+        def start(**options: Any) -> PostgresStore:
+            return stack.enter_context(schema.store(**options))
+
+        yield start
+
+
+def run(coroutine: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(asyncio.wait_for(coroutine, 120))
+
+
+def id_of(store: PostgresStore) -> int:
+    return store.database._writer.process.id
+
+
+def judge(schema: Schema, store: PostgresStore) -> None:
+    """Mark a process as dead, as another would."""
+    schema.do("UPDATE processes SET dead = TRUE WHERE id = $1", id_of(store))
+
+
+def runs(schema: Schema) -> list[tuple[int, int]]:
+    """Return the ids and numbers that stand with messages in hand."""
+    rows = "SELECT run >> 20, run & 1048575 FROM messages WHERE run > 0 ORDER BY id"
+    return schema.do(rows)
+
+
+async def in_hand(store: PostgresStore, *names: str) -> Lease:
+    await prime(store)
+    await store.sender.put(NEW, text_of(parts(*(names or ("crm",)))))
+    (lease,) = await store.leases.claim(NEW, MOST)
+    return lease
+
+
+async def settle(store: PostgresStore, lease: Lease, *settlements: Settlement) -> list[Answer]:
+    settling = store.settling(lease, Counted())
+    return [each.answer for each in await settling.settle(settlements, NO_TIME)]
+
+
+class Cut:
+    """Cuts the connection at the next commit: *before* it is sent, or when it is stored."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, is_stored: bool, times: int = 1) -> None:
+        self.left = times
+        self.then: Callable[[], object] = lambda: None
+        execute = Transaction.execute
+
+        def cut(transaction: Transaction, statement: str, *given: Any) -> Any:
+            if statement != "COMMIT" or not self.left:
+                return execute(transaction, statement, *given)
+            connection = transaction._connection
+            self.left -= 1
+            if is_stored:
+                execute(transaction, statement, *given)
+                if connection._pipeline:
+                    connection._pipeline.sync()
+            connection.close()
+            self.then()
+            raise psycopg.OperationalError("server closed the connection unexpectedly")
+
+        monkeypatch.setattr(Transaction, "execute", cut)
+
+
+# ── Who has a message (rules 1, 14, 15) ──
+
+
+def test_what_a_living_process_has_in_hand_is_nobody_elses_until_it_is_marked_dead(
+    schema: Schema, store: Callable[..., PostgresStore]
+) -> None:
+    """Not even while its row is not there: it may be registering."""
+
+    async def play() -> None:
+        one, two = store(), store()
+        lease = await in_hand(one)
+        for statement in (
+            "SELECT 1",
+            "DELETE FROM processes WHERE id = (SELECT run >> 20 FROM messages WHERE run > 0)",
+        ):
+            rows = schema.do("SELECT * FROM processes WHERE id = $1", id_of(one))
+            schema.do(statement)
+            two.leases.look_for_the_dead()
+            await asyncio.sleep(0)
+            await two.sender.put(NEW, "own")
+            (own,) = await two.leases.claim(NEW, MOST)
+            assert texts([own]) == ["own"]
+            await two.leases.end(own)
+        schema.do(
+            "INSERT INTO processes (id, number, renewals, start, timeline, dead)"
+            " VALUES ($1, $2, $3, $4, $5, TRUE)",
+            *rows[0][:5],
+        )
+        (taken,) = await two.leases.claim(NEW, MOST)
+        assert taken.body == lease.body
+        assert taken.receipt.deaths == 1  # type: ignore[attr-defined]
+
+    run(play())
+
+
+def test_a_late_worker_settles_nothing(schema: Schema, store: Callable[..., PostgresStore]) -> None:
+    """It is told so; what another has in hand by now stays as it is."""
+
+    async def play() -> None:
+        one, two = store(), store()
+        lease = await in_hand(one)
+        judge(schema, one)
+        (taken,) = await two.leases.claim(NEW, MOST)
+        (crm,) = parts("crm")
+        assert await settle(one, lease, Settlement(part=crm)) == [Answer.NOT_OURS]
+        assert await settle(two, taken, Settlement(part=crm)) == [Answer.SETTLED]
+
+    run(play())
+
+
+# ── Judging (rules 10, 16, 17) ──
+
+
+def test_who_was_judged_dead_stores_nothing_under_its_old_name(
+    schema: Schema, store: Callable[..., PostgresStore]
+) -> None:
+    """It begins anew: with another id, and with nothing in hand."""
+
+    async def play() -> None:
+        one = store()
+        await in_hand(one)
+        await one.sender.put(NEW, "ready")
+        former = id_of(one)
+        judge(schema, one)
+        schema.do("DELETE FROM messages")
+        await one.sender.put(NEW, "anew")
+        assert id_of(one) != former
+        assert runs(schema) == [(id_of(one), 1)]
+        assert texts(await one.leases.claim(NEW, MOST)) == ["anew"]
+
+    run(play())
+
+
+def test_nobody_is_judged_while_a_transaction_holds_it(
+    schema: Schema, store: Callable[..., PostgresStore]
+) -> None:
+    one, two = store(), store()
+    begun, go_on = Event(), Event()
+
+    def slow(_: object) -> None:
+        begun.set()
+        go_on.wait(60)
+
+    writing = Thread(target=partial(one.database.write, slow))
+    writing.start()
+    assert begun.wait(60)
+    seen, _ = two.database._seen[id_of(one)]
+    with pytest.raises(StorageUnavailable):
+        two.database._judge(id_of(one), seen)
+    go_on.set()
+    writing.join()
+    assert schema.do("SELECT 1 FROM processes WHERE dead") == []
+    two.database._judge(id_of(one), seen)
+    assert schema.do("SELECT id FROM processes WHERE dead") == [(id_of(one),)]
+
+
+def test_a_process_is_dead_after_45_seconds_of_reads_that_found_its_row_unchanged(
+    schema: Schema, store: Callable[..., PostgresStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the clock of who looks. An outage of reads counts for nothing; so does a renewal."""
+    time = Time()
+    one, two = store(), store(boottime=time)
+
+    def dead() -> bool:
+        two.database.observe()
+        return bool(schema.do("SELECT 1 FROM processes WHERE dead AND id = $1", id_of(one)))
+
+    assert not dead()
+    time.seconds += 44
+    assert not dead()
+    one.database.renew()
+    time.seconds += 10
+    assert not dead()
+    with monkeypatch.context() as outage:
+        fails = StorageUnavailable("away")
+        outage.setattr(two.database, "read", lambda _: (_ for _ in ()).throw(fails))
+        with pytest.raises(StorageUnavailable):
+            two.database.observe()
+    time.seconds += 44
+    assert not dead()
+    time.seconds += 44
+    assert not dead()
+    time.seconds += 1
+    assert dead()
+    assert two.database.takeovers == 1
+
+
+def test_marking_is_conditional_on_what_was_seen(
+    schema: Schema, store: Callable[..., PostgresStore]
+) -> None:
+    one, two = store(), store()
+    seen, _ = two.database._seen[id_of(one)]
+    one.database.renew()
+    two.database._judge(id_of(one), seen)
+    assert schema.do("SELECT 1 FROM processes WHERE dead") == []
+
+
+def test_each_start_has_an_id_of_chance(store: Callable[..., PostgresStore]) -> None:
+    assert len({id_of(store()) for _ in range(3)}) == 3
+
+
+# ── A process's own time (rule 18) ──
+
+
+def test_the_own_lease_counts_from_the_sending_of_a_renewal(
+    store: Callable[..., PostgresStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    time = Time()
+    one = store(boottime=time)
+    execute = Transaction.execute
+
+    def slow(transaction: Transaction, statement: str, *given: Any) -> Any:
+        time.seconds += 20 if "renewals + 1" in statement else 0
+        return execute(transaction, statement, *given)
+
+    monkeypatch.setattr(Transaction, "execute", slow)
+    one.database.renew()
+    time.seconds += 9
+    assert one.database.has_lease
+    time.seconds += 1
+    assert not one.database.has_lease
+
+
+def test_without_its_lease_a_process_hands_over_nothing(
+    store: Callable[..., PostgresStore],
+) -> None:
+    async def play() -> None:
+        time = Time()
+        one = store(boottime=time)
+        await prime(one)
+        await one.sender.put(NEW, "one")
+        time.seconds += 31
+        claim = asyncio.create_task(one.leases.claim(NEW, MOST))
+        await asyncio.sleep(0.05)
+        assert not claim.done()
+        await asyncio.to_thread(one.database.renew)
+        assert texts(await claim) == ["one"]
+
+    run(play())
+
+
+def test_time_goes_on_while_the_machine_is_suspended() -> None:
+    assert (
+        getattr(system_time, "CLOCK_BOOTTIME", system_time.CLOCK_MONOTONIC)
+        == database_module._CLOCK
+    )
+
+
+# ── Commits of unknown outcome (rules 11, 12, 13) ──
+
+
+@pytest.mark.parametrize("is_stored", [True, False])
+@pytest.mark.parametrize("times", [1, 3])
+def test_a_commit_of_unknown_outcome_is_repeated_before_it_is_answered(
+    schema: Schema,
+    store: Callable[..., PostgresStore],
+    monkeypatch: pytest.MonkeyPatch,
+    is_stored: bool,  # noqa: FBT001
+    times: int,
+) -> None:
+    """Once it is there, in this process's hand, under its next number; what was in hand as well."""
+
+    async def play() -> None:
+        one = store()
+        held = await in_hand(one)
+        cut = Cut(monkeypatch, is_stored=is_stored, times=times)
+        await one.sender.put(NEW, "born")
+        assert not cut.left
+        ((number,),) = schema.do("SELECT number FROM processes")
+        assert number > 1
+        assert runs(schema) == [(id_of(one), number)] * 2
+        (born,) = await one.leases.claim(NEW, MOST)
+        assert texts([born]) == ["born"]
+        (crm,) = parts("crm")
+        assert await settle(one, held, Settlement(part=crm)) == [Answer.SETTLED]
+        await one.leases.end(born)
+        assert schema.do("SELECT 1 FROM messages") == []
+
+    run(play())
+
+
+def test_what_was_not_in_hand_at_its_birth_is_not_repeated(
+    schema: Schema, store: Callable[..., PostgresStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another may have claimed and ended it: who put it is told that it may be stored."""
+
+    async def play() -> None:
+        one = store()
+        await prime(one)
+        Cut(monkeypatch, is_stored=False)
+        with pytest.raises(StorageUnavailable):
+            await one.sender.put(RETRIES, "later", HOUR)
+        assert schema.do("SELECT 1 FROM messages") == []
+        await one.sender.put(NEW, "next")
+        assert len(runs(schema)) == 1
+
+    run(play())
+
+
+@pytest.mark.parametrize("is_stored", [True, False])
+def test_a_process_that_was_judged_meanwhile_does_not_repeat(
+    schema: Schema,
+    store: Callable[..., PostgresStore],
+    monkeypatch: pytest.MonkeyPatch,
+    is_stored: bool,  # noqa: FBT001
+) -> None:
+    async def play() -> None:
+        one = store()
+        await prime(one)
+        cut = Cut(monkeypatch, is_stored=is_stored)
+        cut.then = lambda: judge(schema, one)
+        with pytest.raises(StorageUnavailable):
+            await one.sender.put(NEW, "born")
+        assert len(schema.do("SELECT 1 FROM messages")) == int(is_stored)
+        cut.then = lambda: None
+        await one.sender.put(NEW, "next")
+        wanted = ["born", "next"] if is_stored else ["next"]
+        assert texts(await one.leases.claim(NEW, MOST)) == wanted
+        assert set(runs(schema)) == {(id_of(one), 1)}
+
+    run(play())
+
+
+def test_a_settlement_of_unknown_outcome_is_sent_again_under_the_next_number(
+    schema: Schema, store: Callable[..., PostgresStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def play(*, is_stored: bool, answer: Answer) -> None:
+        one = store()
+        lease = await in_hand(one, "crm", "erp")
+        crm, erp = parts("crm", "erp")
+        settling = one.settling(lease, Counted())
+        with monkeypatch.context() as patch:
+            Cut(patch, is_stored=is_stored)
+            found = await settling.settle([Settlement(part=crm)], HOUR)
+        assert [each.answer for each in found] == [answer]
+        assert await settle(one, lease, Settlement(part=erp)) == [Answer.SETTLED]
+        assert schema.do("SELECT 1 FROM messages") == []
+
+    run(play(is_stored=True, answer=Answer.SETTLED_ALREADY))
+    run(play(is_stored=False, answer=Answer.SETTLED))
+
+
+def test_a_commit_that_may_not_be_replicated_is_repeated(
+    schema: Schema, store: Callable[..., PostgresStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody has cancelled the wait for the standby: the server says so in a warning."""
+
+    async def play() -> None:
+        one = store()
+        await prime(one)
+        note = writer_module.PostgresWriter._note_commit
+        warned: list[int] = []
+
+        def warn(writer: Any, *given: Any) -> None:
+            if not warned:
+                warned.append(1)
+                said = "DO $$ BEGIN RAISE WARNING 'canceling wait for synchronous replication due"
+                writer._connection_.execute(
+                    f"{said} to user request' USING ERRCODE='01000'; END $$"
+                )
+            note(writer, *given)
+
+        monkeypatch.setattr(writer_module.PostgresWriter, "_note_commit", warn)
+        await one.sender.put(NEW, "born")
+        assert runs(schema) == [(id_of(one), 2)]
+
+    run(play())
+
+
+# ── A server of another history (rule 21) ──
+
+
+def test_after_a_failover_a_process_begins_anew(
+    schema: Schema, store: Callable[..., PostgresStore]
+) -> None:
+    """A settlement may have been rolled back: what it had in hand is claimed anew."""
+
+    async def play() -> None:
+        one = store()
+        lease = await in_hand(one)
+        former = id_of(one)
+        schema.do("UPDATE processes SET timeline = '000000FF'")
+        (crm,) = parts("crm")
+        assert await settle(one, lease, Settlement(part=crm)) == [Answer.NOT_OURS]
+        assert id_of(one) != former
+        judge_all = "UPDATE processes SET dead = TRUE WHERE id = $1"
+        schema.do(judge_all, former)
+        (again,) = await one.leases.claim(NEW, MOST)
+        assert again.body == lease.body
+        await one.leases.end(lease)  # the late one's end is not the other's
+        assert await settle(one, again, Settlement(part=crm)) == [Answer.SETTLED]
+
+    run(play())
+
+
+# ── An end in order (rule 19) ──
+
+
+def test_what_is_handed_back_another_has_at_once(store: Callable[..., PostgresStore]) -> None:
+    """What is being delivered stays; of the rest nothing has died."""
+
+    async def play() -> None:
+        one, two = store(), store()
+        await in_hand(one)
+        await one.sender.put_all(NEW, ["a", "b"])
+        await one.leases.hand_back()
+        taken = await two.leases.claim(NEW, MOST)
+        assert texts(taken) == ["a", "b"]
+        assert {each.receipt.deaths for each in taken} == {0}  # type: ignore[attr-defined]
+
+    run(play())
+
+
+# ── Locks (rules 2, 20) ──
+
+
+def test_an_end_by_terms_waits_for_who_changes_them(
+    store: Callable[..., PostgresStore],
+) -> None:
+    """The update is answered before the end is stored, so the end is judged anew."""
+
+    async def play() -> None:
+        one, two = store(), store()
+        documents = one.documents
+        stored = await asyncio.to_thread(
+            documents.put,
+            *(Table.EVENT_SUBSCRIPTIONS, "orders", "crm", subscription(name="crm"), None),
+        )
+        lease = await in_hand(one)
+        (crm,) = parts("crm")
+        end = Ended(
+            crm.key, crm.deliveries[0], EndReason("MaxDeliveryAttemptsExceeded"), EndState.DROPPED
+        )
+        judged = Settlement(
+            part=crm,
+            ends=[end],
+            subscription=to_subscription_in_force(stored.document),
+        )
+        begun, go_on = Event(), Event()
+
+        def change(writing: Any) -> None:
+            changed = subscription(name="crm", retryPolicy={"maxDeliveryAttempts": 3})
+            writing.run("UPDATE documents SET document = ?", json.dumps(changed))
+            begun.set()
+            go_on.wait(2)
+
+        changing = Thread(target=partial(two.database.write, change, catalogue=Catalogue.EXCLUSIVE))
+        changing.start()
+        await asyncio.to_thread(begun.wait, 60)
+        settling = asyncio.create_task(settle(one, lease, judged))
+        await asyncio.sleep(0.2)
+        go_on.set()
+        assert await settling == [Answer.CHANGED]
+        changing.join()
+
+    run(play())
+
+
+def test_a_process_that_stops_inside_a_transaction_keeps_no_locks(
+    store: Callable[..., PostgresStore],
+) -> None:
+    """Who claims passes over what is locked: the server ends such a transaction after 5 s."""
+    one = store()
+    shown = "SELECT current_setting('idle_in_transaction_session_timeout')"
+    for call in (one.database.write, one.database.read, one.database.apart):
+        assert call(lambda transaction: transaction.rows(shown)) == [("5s",)]
+
+
+# ── Time (rule 22) and days (rule 23) ──
+
+
+def test_due_times_are_the_databases(schema: Schema, store: Callable[..., PostgresStore]) -> None:
+    """Whatever the machine's clock says: that of `told` is an hour off."""
+
+    async def play() -> None:
+        time = Time()
+        one = store(boottime=time)
+        now = one.database.time.now()
+        one.database.time.tell(int((now + HOUR).timestamp() * 1e6))
+        await one.sender.put(RETRIES, "later", HOUR)
+        ((due,),) = schema.do("SELECT due FROM messages")
+        assert abs(due / 1e6 - (now + 2 * HOUR).timestamp()) < 60
+        await asyncio.to_thread(one.database.renew)
+        assert abs((one.database.time.now() - now).total_seconds()) < 600
+
+    run(play())
+
+
+def test_an_attempt_without_a_day_is_dropped_and_not_its_settlement(
+    schema: Schema, store: Callable[..., PostgresStore]
+) -> None:
+    async def play() -> None:
+        one = store()
+        lease = await in_hand(one)
+        (crm,) = parts("crm")
+        old = a_record(published_at=START - timedelta(days=4000))
+        new = a_record(published_at=one.time.now())
+        assert await settle(one, lease, Settlement(part=crm, attempts=[old, new])) == [
+            Answer.SETTLED
+        ]
+        assert schema.do("SELECT COUNT(*) FROM attempts") == [(1,)]
+
+    run(play())
+
+
+# ── Election ──
+
+
+def test_of_all_that_live_the_oldest_is_elected(
+    schema: Schema, store: Callable[..., PostgresStore]
+) -> None:
+    time = Time()
+    one, two = store(boottime=time), store()
+    for each in (one, two):
+        each.database.observe()
+    assert (one.database.is_elected, two.database.is_elected) == (True, False)
+    time.seconds += 31
+    assert not one.database.is_elected
+    judge(schema, one)
+    two.database.observe()
+    assert two.database.is_elected
