@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import click
 
@@ -22,11 +22,12 @@ from cli.terminal import say
 from server.checks import Finding, find_all
 from server.data_folder import KEY
 from server.failure import CannotStart
-from server.home import HomeFactory
+from server.home import FolderHomeFactory, HomeFactory
 from server.options import LOOPBACK, ServerOptions
 from server.process import Prepared, prepare
 from server.process import serve as serve_prepared
 from server.sqlite_home import SQLITE, SqliteHome, check_store
+from server.store_url import PostgresOptions, find_store
 from shared.settings import Settings
 from shared.settings.network_settings import networks
 
@@ -36,7 +37,7 @@ _WIDTH = max(map(len, _COLOURS))
 
 
 def serve_command(
-    make_home: HomeFactory,
+    make_home: FolderHomeFactory,
     sqlite: str,
     check_store: Callable[[Path, Settings | None], str | None] = lambda _, __: None,
 ) -> click.Command:
@@ -50,10 +51,25 @@ def serve_command(
     @click.command("serve")
     @click.option(
         "--data",
-        required=True,
         type=click.Path(path_type=Path),
         metavar="FOLDER",
         help="Keep everything in this folder; it is made, for this user alone.",
+    )
+    @click.option(
+        "--store",
+        metavar="URL",
+        help="Keep everything in a database instead, with other servers: "
+        "postgresql://USER@HOST/DATABASE, without a password.",
+    )
+    @click.option(
+        "--pooled",
+        is_flag=True,
+        help="The database is reached through PgBouncer: prepare no statements.",
+    )
+    @click.option(
+        "--unsafe-store",
+        is_flag=True,
+        help="Start even if the database does not wait for its disk.",
     )
     @click.option(
         "--host",
@@ -107,7 +123,10 @@ def serve_command(
         help="Start even if the folder is in memory, in a container's layer or on a network.",
     )
     def serve(
-        data: Path,
+        data: Path | None,
+        store: str | None,
+        pooled: bool,
+        unsafe_store: bool,
         host: IPv4Address | IPv6Address,
         port: int,
         tls_cert: Path | None,
@@ -120,14 +139,14 @@ def serve_command(
         unsafe_folder: bool,
     ) -> int:
         """
-        Serve a deployment from a folder of this machine.
+        Serve a deployment from a folder of this machine, or from a database.
 
         It prints "ready URL" when it serves, and logs on standard error. SIGHUP reads the
         certificate and the file again. SIGTERM or Ctrl-C ends it in order, a second one at once.
         The exit code is 0 then, 1 if the store failed, and 2 if something given is wrong.
         """
         options = ServerOptions(
-            data=data.absolute(),
+            data=data.absolute() if data else None,
             host=host,
             port=port,
             tls_cert=tls_cert,
@@ -137,12 +156,16 @@ def serve_command(
         )
         if prune and not file:
             raise CommandFailed("--prune needs --file: it deletes what the file does not name")
+        make, others = _home(
+            options.data,
+            store,
+            InFolder(make_home, check_store),
+            is_pooled=pooled,
+            is_unsafe=unsafe_store,
+        )
         kept = KeptFile(file, prune=prune) if file else None
         read = partial(_read, kept) if kept else None
         if check is not None:
-            others: dict[str, Callable[[Settings | None], object]] = {
-                "data": partial(check_store, options.data)
-            }
             if read:
                 others["file"] = read
             found = find_all(options, os.environ, sqlite=sqlite, others=others, endpoint=check)
@@ -151,12 +174,45 @@ def serve_command(
             prepared = prepare(options, os.environ, read)
             beside = BesideTheApp(prepared.url, kept, hold=hold)
             with _found_by_commands(prepared):
-                code = serve_prepared(prepared, make_home, beside, _ready)
+                code = serve_prepared(prepared, make, beside, _ready)
         except CannotStart as error:
             raise CommandFailed(str(error)) from None
         _end(code)
 
     return serve
+
+
+class InFolder(NamedTuple):
+    """What makes a home in a folder, and what `serve_command` calls *check_store*."""
+
+    make: FolderHomeFactory
+    check: Callable[[Path, Settings | None], str | None]
+
+
+_Checks = dict[str, Callable[[Settings | None], object]]
+
+
+def _home(
+    data: Path | None,
+    store: str | None,
+    in_folder: InFolder,
+    *,
+    is_pooled: bool,
+    is_unsafe: bool,
+) -> tuple[HomeFactory, _Checks]:
+    """Return what makes the home that was chosen, and what checks a database."""
+    try:
+        parameters = find_store(store, os.environ)
+    except CannotStart as error:
+        raise CommandFailed(str(error)) from None
+    if data and not parameters:
+        return partial(in_folder.make, data), {"data": partial(in_folder.check, data)}
+    if data or not parameters:
+        raise CommandFailed("name either --data FOLDER or --store URL: it has all data")
+    from server.postgres_home import PostgresHome, check_store
+
+    chosen = PostgresOptions(parameters, is_pooled=is_pooled, allows_async=is_unsafe)
+    return partial(PostgresHome, chosen), {"store": lambda _: check_store(chosen)}
 
 
 def _address(text: str) -> IPv4Address | IPv6Address:
@@ -193,9 +249,9 @@ def _found_by_commands(prepared: Prepared) -> Iterator[None]:
     A service may have no folder to note it in, and needs none.
     """
     options = prepared.options
-    key_file = options.data / KEY
     with ExitStack() as stack:
-        if is_local(prepared.url) and key_file.exists():
+        key_file = options.data / KEY if options.data else None
+        if key_file and is_local(prepared.url) and key_file.exists():
             with suppress(CommandFailed):
                 known = LocalDeployment(prepared.url, key_file=str(key_file))
                 stack.enter_context(recorded(known))

@@ -40,7 +40,7 @@ def with_secrets(environ: Mapping[str, str]) -> dict[str, str]:
             continue
         if found.get(name, "").strip():
             raise CannotStart(f"{name} and {name}{IN_A_FILE} are both set: unset one of them.")
-        found[name] = _read(f"{name}{IN_A_FILE}", path)
+        found[name] = read_secret(f"{name}{IN_A_FILE}", path)
     return found
 
 
@@ -78,7 +78,8 @@ def _missing(setting: str, what: str) -> CannotStart:
     )
 
 
-def _read(name: str, path: str) -> str:
+def read_secret(name: str, path: str) -> str:
+    """Return the secret in a file, which *name* has named. Raises CannotStart."""
     try:
         with Path(path).open("rb") as file:
             text = file.read(_MOST + 1).decode()

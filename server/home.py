@@ -42,6 +42,10 @@ class Home(Protocol):
         """Whether this process runs the timers: of all on one home, one does."""
 
     @property
+    def may_push(self) -> bool:
+        """Whether what is in hand is nobody else's; else no push may begin."""
+
+    @property
     def background(self) -> Sequence[BackgroundWork]:
         """What the home does by itself in the elected process."""
 
@@ -75,5 +79,7 @@ class Home(Protocol):
         """Let go of the home: what is in hand is handed over again, to the next process."""
 
 
-#: Makes the home in a folder, of a process with these settings; nothing is opened yet.
-HomeFactory = Callable[[Path, Settings, WatchedClock, Threads], Home]
+#: Makes the home of a process with these settings; nothing is opened yet.
+HomeFactory = Callable[[Settings, WatchedClock, Threads], Home]
+#: Makes a home in a folder.
+FolderHomeFactory = Callable[[Path, Settings, WatchedClock, Threads], Home]

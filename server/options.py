@@ -22,7 +22,7 @@ _CLIENT_HEADER = NAMES["client_ip_header"]
 class ServerOptions:
     """What the command line says."""
 
-    data: Path  # absolute
+    data: Path | None  # absolute; ``None``: a database has it all
     host: IPv4Address | IPv6Address = LOOPBACK
     port: int = 7071
     tls_cert: Path | None = None

@@ -26,6 +26,7 @@ from server.data_folder import admin_key, check_folder, drop_admin_key, take_fol
 from server.deliveries import Deliveries
 from server.environment import (
     CLIENT_ADDRESS,
+    IN_A_FILE,
     UNUSED,
     read_server_settings,
     with_secrets,
@@ -61,6 +62,7 @@ from shared.wiring.settings import log_doubtful_settings
 ENDED, BROKE, REFUSED = 0, 1, 2
 
 _MOST_CONNECTIONS = 4096
+_HANDING_SECONDS = 1.0  # at the end, for messages that others can have
 _DELIVERING_SECONDS = 20.0  # at the end, for messages under way
 _ANSWERING_SECONDS = 5.0  # and for requests
 _STORING_SECONDS = 5.0  # and for what is in memory
@@ -116,17 +118,23 @@ def prepare(
     settings = read_server_settings(environ)
     check_exposure(options, settings)
     tls = load_tls(options)
-    check_folder(options.data)
-    if not options.is_unsafe_folder_allowed:
-        storage_kinds.check_kind(options.data, storage_kinds.read_mounts())
+    if options.data:
+        check_folder(options.data)
+        if not options.is_unsafe_folder_allowed:
+            storage_kinds.check_kind(options.data, storage_kinds.read_mounts())
+    elif settings.admin_key is None:
+        raise CannotStart(
+            f"{_ADMIN_KEY} is not set, and servers on one database have one key: set it, or "
+            f"{_ADMIN_KEY}{IN_A_FILE}, to the same for all of them."
+        )
     if read_file:
         read_file(settings)
     taken = bind(options.host, options.port)
     os.umask(_PRIVATE)
     try:
-        take_folder(options.data)
-        if settings.admin_key is None:
-            key = admin_key(options.data)
+        if options.data:
+            take_folder(options.data)
+            key = settings.admin_key or admin_key(options.data)
             settings = read_server_settings({**environ, _ADMIN_KEY: key})
     except CannotStart:
         taken.close()
@@ -146,12 +154,13 @@ def serve(
     for name in (each for each in UNUSED if prepared.environ.get(each)):
         detail = "'pushgrid serve' does not use it: it has its own data and timers"
         telemetry.warning("setting.unused", setting=name, detail=detail)
-    if fault := storage_kinds.fault_at(prepared.options.data, storage_kinds.read_mounts()):
-        telemetry.warning("folder.unsafe", folder=str(prepared.options.data), detail=fault)
+    folder = prepared.options.data
+    if folder and (fault := storage_kinds.fault_at(folder, storage_kinds.read_mounts())):
+        telemetry.warning("folder.unsafe", folder=str(folder), detail=fault)
     process.collect_garbage_rarely()
     threads = SystemThreads()
     clock = new_clock()
-    home = make_home(prepared.options.data, prepared.settings, clock, threads)
+    home = make_home(prepared.settings, clock, threads)
     app = ServedApp(prepared.settings, home, clock, threads)
     server = RunningServer(
         prepared, app, beside, on_ready, ServiceManager(os.environ.get("NOTIFY_SOCKET"))
@@ -233,6 +242,7 @@ class RunningServer:
 
     async def _end(self, front: HttpFront, deliveries: Deliveries, own_work: OwnWork) -> None:
         await deliveries.stop_taking()
+        await _within(_HANDING_SECONDS, self.home.leases.hand_back())
         await own_work.stop()
         self.app.app.stop()
         left = await deliveries.finish(_DELIVERING_SECONDS)

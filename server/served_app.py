@@ -13,6 +13,7 @@ from server.azure_accounts import also_to_queues
 from server.blobs import answer_blob
 from server.environment import CLIENT_ADDRESS
 from server.home import Home
+from server.leased_pusher import LeasedPusher
 from server.routes import To
 from shared.adapters.awake_clock import AwakeClock
 from shared.adapters.threads import SystemThreads
@@ -20,7 +21,7 @@ from shared.app import App
 from shared.arm import arm_json
 from shared.clock import SystemClock
 from shared.engine.operations.console_files import ConsoleFiles
-from shared.engine.ports import Queue
+from shared.engine.ports import Pusher, Queue
 from shared.engine.ports.leases import Lease
 from shared.errors import TooLarge
 from shared.events import publish_http
@@ -115,8 +116,12 @@ class ServedApp:
             clock=self.clock,
             threads=self.threads,
             awake=self.awake,
-            also_to_queues=partial(also_to_queues, self.settings, self.threads),
+            also_to_queues=self._as_leased,
         )
+
+    def _as_leased(self, pusher: Pusher) -> Pusher:
+        all_of_it = also_to_queues(self.settings, self.threads, pusher)
+        return LeasedPusher(all_of_it, lambda: self.home.may_push)
 
     @once
     def deliver(self) -> Callable[[Lease], Awaitable[None]]:

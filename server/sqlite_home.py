@@ -55,7 +55,7 @@ def check_store(folder: Path, settings: Settings | None) -> str | None:
 class SqliteHome:
     """Implements `Home` with a `SqlStore` in *folder*."""
 
-    is_elected = True  # the folder has one server
+    is_elected = may_push = True  # the folder has one server
     store: SqlStore
 
     def __init__(

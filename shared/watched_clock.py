@@ -66,6 +66,11 @@ class WatchedClock:
             ahead = max(ahead, doubt.ahead)
         return wall + timedelta(seconds=ahead) if ahead else wall
 
+    def follow(self, wall: Callable[[], datetime]) -> None:
+        """Take *wall* for the wall clock from now on, which is no jump."""
+        with self._changes:
+            self._wall, self._offset = wall, wall().timestamp() - self._monotonic()
+
     @property
     def is_trusted(self) -> bool:
         return self._doubt is None

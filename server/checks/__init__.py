@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from types import MappingProxyType
 
 from server.checks.finding import Finding, doubtful, good, refused
@@ -48,19 +49,24 @@ def find_all(
     yield from _unknown(environ, settings)
     yield _tried("TLS files", partial(load_tls, options), "none" if not options.tls_cert else "")
     yield _tried("port", lambda: bind(options.host, options.port).close(), str(options.port))
-    yield _tried("folder", partial(check_folder, options.data), str(options.data))
     for what, check in others.items():
         yield _tried(what, partial(check, settings[0] if settings else None))
     yield from map(_notices, settings)
-    yield _kind(options)
-    folder = existing(options.data)
-    yield check_sync(folder)
-    yield check_space(folder)
-    yield check_sqlite(sqlite)
-    yield check_clock(options.data)
+    if options.data:
+        yield from _of_folder(options.data, options, sqlite)
     yield check_descriptors()
     if endpoint and settings:
         yield check_endpoint(endpoint, settings[0])
+
+
+def _of_folder(data: Path, options: ServerOptions, sqlite: str) -> Iterator[Finding]:
+    yield _tried("folder", partial(check_folder, data), str(data))
+    yield _kind(data, is_allowed=options.is_unsafe_folder_allowed)
+    folder = existing(data)
+    yield check_sync(folder)
+    yield check_space(folder)
+    yield check_sqlite(sqlite)
+    yield check_clock(data)
 
 
 def _settings(options: ServerOptions, environ: Mapping[str, str]) -> Settings:
@@ -93,16 +99,16 @@ def _tried(what: str, check: Callable[[], object], said: str = "") -> Finding:
     return good(what, said or "in order")
 
 
-def _kind(options: ServerOptions) -> Finding:
+def _kind(data: Path, *, is_allowed: bool) -> Finding:
     what = "file system"
-    mount = mount_of(options.data.resolve(), read_mounts())
+    mount = mount_of(data.resolve(), read_mounts())
     if mount is None:
         return good(what, "unknown: this system does not tell")
     fault = fault_of(mount.kind)
     if fault is None:
         return good(what, mount.kind)
-    said = f"{options.data} {fault}"
+    said = f"{data} {fault}"
     remedy = "Name a folder on a disk of this machine, or a volume."
-    if options.is_unsafe_folder_allowed:
+    if is_allowed:
         return Finding(what, "warning", f"{said}; --unsafe-folder allows it", remedy)
     return refused(what, f"{said}. {remedy} --unsafe-folder starts the server all the same.")

@@ -18,7 +18,7 @@ from cli.deployment import Deployment, subscription_path
 from cli.serving.beside import pause_all
 from cli.serving.in_process import deployment_of
 from server.environment import CLIENT_ADDRESS, read_server_settings
-from server.home import HomeFactory
+from server.home import FolderHomeFactory
 from server.http.asgi import AsgiApp
 from server.http.reading import RequestReader
 from server.served_app import ServedApp, new_clock
@@ -41,7 +41,7 @@ KEY = SubscriptionKey("orders", "crm")
 
 def on_app(
     test: Callable[[ServedApp], Any],
-    make_home: HomeFactory = MemoryHome,
+    make_home: FolderHomeFactory = MemoryHome,
     folder: Path = Path(),
     settings: Mapping[str, str] = MappingProxyType({}),
 ) -> Any:

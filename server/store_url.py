@@ -1,0 +1,58 @@
+"""Finds the database that a server is to use, and keeps its password out of sight."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+from server.environment import IN_A_FILE, read_secret
+from server.failure import CannotStart
+from shared.errors import InvalidSettings
+from shared.settings import STORE
+
+
+class PostgresOptions(NamedTuple):
+    """What the command line says of a database: libpq's *parameters*, and how to use it."""
+
+    parameters: Mapping[str, Any]
+    is_pooled: bool = False  # by a pool that gives each transaction another session
+    allows_async: bool = False  # though it does not wait for its disk
+
+
+def find_store(argument: str | None, environ: Mapping[str, str]) -> dict[str, Any] | None:
+    """
+    Return libpq's parameters of the database, by *argument* or *environ*; ``None``: none is named.
+
+    Raises:
+        CannotStart: it is named twice, can't be read, or its password would be seen by others.
+    """
+    given = {
+        "--store": argument or "",
+        STORE: environ.get(STORE, "").strip(),
+        f"{STORE}{IN_A_FILE}": environ.get(f"{STORE}{IN_A_FILE}", "").strip(),
+    }
+    named = [name for name, text in given.items() if text]
+    if not named:
+        return None
+    if len(named) > 1:
+        raise CannotStart(f"{' and '.join(named)} are both given: give one of them.")
+    (name,) = named
+    url = read_secret(name, given[name]) if name.endswith(IN_A_FILE) else given[name]
+    if find_spec("psycopg") is None:
+        raise CannotStart(
+            "The package for PostgreSQL is not installed: pip install 'pushgrid[postgres]'."
+        )
+    from shared.adapters.sql.postgres.connecting import read_url
+
+    try:
+        found = read_url(url)
+    except InvalidSettings as error:
+        raise CannotStart(f"{name}: {error.message}") from None
+    if argument and "password" in found:
+        raise CannotStart(
+            "--store has a password, which every user of this machine sees in the list of "
+            f"processes: set {STORE} or {STORE}{IN_A_FILE} instead, or give the password by "
+            "PGPASSWORD or a password file (PGPASSFILE)."
+        )
+    return found
