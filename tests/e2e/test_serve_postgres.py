@@ -1,0 +1,127 @@
+"""Servers on one PostgreSQL: both accept, both deliver, one may die."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+
+from testbed.arm import Arm
+from testbed.subscriber import PATIENCE, Push, running_subscriber
+from tests.commands import Command
+from tests.e2e.publishing import ONE_EVENT, ids, post
+from tests.e2e.test_serve import _OPEN, ROOT, Serve, configuration, write
+from tests.postgres_server import DATABASE, ROLE, PostgresServer
+
+ADMIN = "one-key-for-all-servers"
+
+
+class OnPostgres(Serve):
+    """A running `pushgrid serve --store …`, on a free port."""
+
+    def __init__(self, folder: Path, *options: str, **environ: str) -> None:
+        command = [sys.executable, "-m", "cli", "serve", "--port", "0", *options]
+        kept = {name: text for name, text in os.environ.items() if "PUSHGRID" not in name}
+        own = {"PYTHONPATH": str(ROOT), "HOME": str(folder), **_OPEN, **environ}
+        Command.__init__(self, command, folder, kept | own)
+
+    @property
+    def arm(self) -> Arm:
+        return Arm(self.url, ADMIN)
+
+
+@pytest.fixture
+def store(postgres: PostgresServer) -> str:
+    return postgres.url(postgres.new_database())
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Any]:
+    with contextlib.ExitStack() as stack:
+
+        def start(*options: str, **environ: str) -> OnPostgres:
+            environ = {"PUSHGRID_ADMIN_KEY": ADMIN, **environ}
+            return stack.enter_context(OnPostgres(tmp_path, *options, **environ))
+
+        yield start
+
+
+def publish(
+    server: OnPostgres,
+    key: str,
+    first: int,
+    stop: threading.Event,
+    accepted: dict[OnPostgres, set[str]],
+) -> None:
+    """Publish events, and note those that were accepted."""
+    for number in itertools.takewhile(lambda _: not stop.is_set(), itertools.count(first)):
+        body = ONE_EVENT.replace(b'"1"', f'"{number}"'.encode())
+        with contextlib.suppress(requests.RequestException):
+            if post(server.url, "orders", key, body).status_code == 200:
+                accepted[server].add(str(number))
+
+
+def test_two_servers_deliver_and_what_a_killed_one_had_in_hand_the_other_delivers(
+    serve, store, tmp_path
+):
+    """Each event that a server has answered 200 is pushed, by whoever lives."""
+    opened = threading.Event()
+
+    def answer(_: Push) -> int:
+        opened.wait(PATIENCE)
+        return 200
+
+    with running_subscriber(answer) as crm:
+        one = serve("--store", store, "--file", write(tmp_path, configuration(crm=crm.url)))
+        assert one.url
+        one.logged("file.applied")
+        two = serve("--store", store)
+        assert two.url
+        key = one.arm.key("orders")
+        accepted: dict[OnPostgres, set[str]] = {one: set(), two: set()}
+        stop = threading.Event()
+        threads = [
+            threading.Thread(target=publish, args=(server, key, number * 100_000, stop, accepted))
+            for number, server in enumerate(accepted)
+        ]
+        for each in threads:
+            each.start()
+        while len(accepted[one]) < 100:
+            time.sleep(0.05)
+        one.process.send_signal(signal.SIGKILL)
+        stop.set()
+        for each in threads:
+            each.join()
+        of_one = set(accepted[one])
+        assert not of_one <= ids(crm.pushes)  # it had more in hand than it pushed at a time
+        opened.set()
+        assert crm.wait_for(lambda pushes: of_one | accepted[two] <= ids(pushes), 2 * PATIENCE)
+        assert two.probes == (200, 200)
+        assert two.logged("process.judged_dead")
+
+
+@pytest.mark.parametrize("fault", ["argument", "password", "key", "folder"])
+def test_what_is_wrong_ends_the_start_with_2_and_shows_no_password(
+    serve, store, postgres, tmp_path, fault
+):
+    wrong = f"postgresql://{ROLE}:wrong-secret@127.0.0.1:{postgres.port}/{DATABASE}"
+    options, environ, said = {
+        "argument": (["--store", wrong], {}, "--store has a password"),
+        "password": ([], {"PUSHGRID_STORE": wrong}, "role or password is wrong"),
+        "key": (["--store", store], {"PUSHGRID_ADMIN_KEY": ""}, "PUSHGRID_ADMIN_KEY is not set"),
+        "folder": (["--store", store, "--data", str(tmp_path / "data")], {}, "name either --data"),
+    }[fault]
+    server = serve(*options, **environ)
+    assert server.code() == 2
+    assert server.see(said)
+    assert not [line for line in server.lines if "wrong-secret" in line]
