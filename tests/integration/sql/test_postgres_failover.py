@@ -1,0 +1,55 @@
+"""A standby is promoted after its primary was killed: each process begins anew, and goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from contextlib import closing
+
+from shared.adapters.sql.postgres.connecting import Connecting, read_url
+from shared.adapters.sql.postgres.database import PostgresDatabase
+from shared.adapters.sql.postgres.store import PostgresStore
+from shared.adapters.threads import SystemThreads
+from shared.engine.ports.leases import Lease
+from shared.engine.ports.settling import Answer, Settlement
+from shared.errors import StorageUnavailable
+from tests.integration.sql.test_leases import MOST, NEW
+from tests.integration.sql.test_postgres_leases import in_hand, settle
+from tests.integration.sql.test_settling import parts
+from tests.postgres_server import DATABASE, ROLE, PostgresServer, running_postgres
+
+
+def test_what_a_process_had_in_hand_at_a_failover_is_claimed_anew() -> None:
+    """Of several hosts it finds the one that can be written to."""
+
+    async def play(store: PostgresStore, primary: PostgresServer, standby: PostgresServer) -> None:
+        lease = await in_hand(store)
+        former = store.database.run >> 20
+        wanted = primary.do("SELECT pg_current_wal_lsn()")[0][0]
+        while standby.do(f"SELECT pg_last_wal_replay_lsn() < '{wanted}'") == [(True,)]:
+            time.sleep(0.05)  # noqa: ASYNC251 - nothing else is under way
+        primary.stop(signal.SIGKILL)
+        try:
+            await store.sender.put(NEW, "while nobody is there")
+        except StorageUnavailable:
+            standby.promote()
+        (crm,) = parts("crm")
+        assert await settle(store, lease, Settlement(part=crm)) == [Answer.NOT_OURS]
+        assert store.database.run >> 20 != former
+        await store.leases.end(lease)
+        await store.sender.put(NEW, "after it")
+        dead = f"UPDATE pushgrid.processes SET dead = TRUE WHERE id = {former}"  # noqa: S608
+        standby.do(dead, DATABASE)
+        found: list[Lease] = []
+        while len(found) < 2:
+            found += await store.leases.claim(NEW, MOST)
+        assert [each.body for each in found] == [lease.body, b"after it"]
+        assert await settle(store, found[0], Settlement(part=crm)) == [Answer.SETTLED]
+
+    with running_postgres() as primary, running_postgres(follows=primary) as standby:
+        hosts = f"host={primary.folder},{standby.folder}&port={primary.port},{standby.port}"
+        url = f"postgresql://{ROLE}@/{DATABASE}?{hosts}"
+        database = PostgresDatabase(Connecting(read_url(url)))
+        with closing(PostgresStore(database, threads=SystemThreads())) as store:
+            asyncio.run(asyncio.wait_for(play(store, primary, standby), 120))
