@@ -91,6 +91,7 @@ if TYPE_CHECKING:
 #: The threads of each pool, but those of the group commit (`MAX_UNDER_WAY`) and of adapters.
 POOLS = {
     "attempts": 1,  # for rows of attempts
+    "catalogue": 1,
     "blobs": 16,  # for what other programs do to blobs
     "deliver": 4,  # for what waits for storage; while they compute, the event loop waits
     "last counts": 1,
@@ -377,6 +378,7 @@ class App:
             payloads_kept_for=self.terms.payloads_kept_for,
             message_size=self.store.traits.message_size,
             off_loop=self._pool("publish", withdraws=True),
+            fresh=self._fresh(),
             within_span=tracing.publication if tracing else None,
         )
 
@@ -771,6 +773,14 @@ class App:
 
     def _hear(self, ended: Ended) -> None:
         self.ended(ended)  # as it is set by then
+
+    def _fresh(self) -> Callable[[], Awaitable[None]] | None:
+        if (read := self.store.catalogue_version) is None:
+            return None
+        from shared.engine.caching.fresh_catalogue import FreshCatalogue
+
+        off_loop = self._pool("catalogue")
+        return FreshCatalogue(read, self.directory.forget_all, off_loop, self._tasks).ready
 
     def _commits(self, report: PublishReport) -> Commits:
         from shared.engine.publishing.commit import Commit

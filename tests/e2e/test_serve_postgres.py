@@ -110,6 +110,22 @@ def test_two_servers_deliver_and_what_a_killed_one_had_in_hand_the_other_deliver
         assert two.logged("process.judged_dead")
 
 
+def test_what_is_published_on_one_server_after_the_other_has_answered_201_is_matched(
+    serve, store, tmp_path
+):
+    """Though that server has read its topics and subscriptions just before."""
+    with running_subscriber() as crm, running_subscriber() as erp:
+        one = serve("--store", store, "--file", write(tmp_path, configuration(crm=crm.url)))
+        assert one.url
+        one.logged("file.applied")
+        two = serve("--store", store, PUSHGRID_CACHE_SECONDS="600")
+        key = one.arm.key("orders")
+        assert post(two.url, "orders", key, ONE_EVENT).status_code == 200
+        one.arm.create_subscription("orders", "erp", erp.url)
+        assert post(two.url, "orders", key, ONE_EVENT.replace(b'"1"', b'"2"')).status_code == 200
+        assert erp.wait_for(lambda pushes: ids(pushes) == {"2"}, 20)
+
+
 @pytest.mark.parametrize("fault", ["argument", "password", "key", "folder"])
 def test_what_is_wrong_ends_the_start_with_2_and_shows_no_password(
     serve, store, postgres, tmp_path, fault

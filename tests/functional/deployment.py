@@ -76,6 +76,9 @@ class Directory(MemoryPort):
     def forget(self, table: Table, partition: str, name: str) -> None:
         pass  # A test says what is known.
 
+    def forget_all(self) -> None:
+        pass  # likewise
+
     @request
     def topic(self, name: str) -> Topic | None:
         return self.topics.get(name.lower())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from itertools import count
 from typing import Self
@@ -37,6 +37,7 @@ class MemoryStore:
         chance: Chance | None = None,
     ) -> None:
         self.traits = traits
+        self.catalogue_version: Callable[[], int] | None = None
         chance = chance or SeededChance("store")
         self.documents = MemoryResources(seam, chance)
         self.queues = MemoryQueues(clock.elsewhere, traits, seam, chance)

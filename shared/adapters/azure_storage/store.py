@@ -44,6 +44,7 @@ class AzureStore:
     ) -> None:
         self.account = own.account_name
         self.traits = AZURE_STORAGE
+        self.catalogue_version = None  # A table has no number that changes with its rows.
         self._own = own
         self._others = others or {}
         self._threads = threads

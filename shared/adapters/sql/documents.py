@@ -110,9 +110,8 @@ class SqlDocuments:
     def list_all(self, table: Table) -> Sequence[Resource]:
         return self._database.read(lambda reading: list_documents(reading, table))
 
-    @property
-    def catalogue_version(self) -> int:
-        """A number that rises with each change of topics and subscriptions."""
+    def read_version(self) -> int:
+        """Return a number that rises with each change of topics and subscriptions."""
         wanted = "SELECT value FROM state WHERE name = 'catalogue'"
         return int(self._database.read(lambda reading: reading.rows(wanted)[0][0]))
 

@@ -61,6 +61,7 @@ class SqlParts:
     ) -> None:
         off_loop = threads.pool("store", _THREADS)
         self.account = account
+        self.catalogue_version: Callable[[], int] | None = None  # One process changes it.
         self._database = database
         self.documents = SqlDocuments(database, self._changed)
         self.queues = SqlQueues(database, clock)

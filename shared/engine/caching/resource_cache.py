@@ -166,6 +166,10 @@ class ResourceCache:
             self._topics.forget(topic.lower())
             self._subscriptions.forget(topic.lower())
 
+    def forget_all(self) -> None:
+        for cache in (self._topics, self._absent, self._subscriptions):
+            cache.forget_all("")
+
     def _is_current(self, key: str) -> bool:
         is_missing = self._topics.known(key) is None
         return self._topics.has(key) and (is_missing or self._subscriptions.has(key))

@@ -134,3 +134,6 @@ class Directory(TopicReader, SubscriptionReader, Protocol):
 
     def forget(self, table: Table, partition: str, name: str) -> None:
         """Drop what was read of a row: the next request reads it."""
+
+    def forget_all(self) -> None:
+        """Drop all that was read, and is being read."""

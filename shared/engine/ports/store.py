@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -122,6 +122,14 @@ class Store(Protocol):
     @property
     def counts(self) -> StoredCounts:
         """Counts of all processes."""
+
+    @property
+    def catalogue_version(self) -> Callable[[], int] | None:
+        """
+        What returns a number that changes with topics and subscriptions.
+
+        ``None``: a change by another process is seen as what was read expires.
+        """
 
     def unfinished(self) -> Mapping[SubscriptionKey, Unfinished] | None:
         """

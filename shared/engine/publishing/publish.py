@@ -90,6 +90,7 @@ class Publish:
     payloads_kept_for: Callable[[Topic], timedelta]
     message_size: int  # bytes
     off_loop: OffLoop
+    fresh: Callable[[], Awaitable[None]] | None = None  # waits for what others have changed
     within_span: Callable[[Answering, HttpRequest], Awaitable[HttpAnswer]] | None = None
     _under_way: set[str] = field(default_factory=set)  # ids of requests, and of our own
 
@@ -120,6 +121,7 @@ class Publish:
         try:
             name = topic_name(request)
             async with asyncio.timeout(ANSWERED_WITHIN):
+                await self._be_fresh()
                 topic, found = await self._check_when_ready(request, name, request_id)
                 if isinstance(found, HttpAnswer):
                     return found
@@ -147,11 +149,16 @@ class Publish:
         self._under_way.add(publish_id)
         try:
             async with asyncio.timeout(ANSWERED_WITHIN):
+                await self._be_fresh()
                 await self._store(await self.off_loop(match_all))
         except TimeoutError as error:
             raise StorageUnavailable from error
         finally:
             self._under_way.discard(publish_id)
+
+    async def _be_fresh(self) -> None:
+        if self.fresh:
+            await self.fresh()
 
     async def _store(self, publication: Publication) -> None:
         if publication.matched:

@@ -99,7 +99,7 @@ def test_no_text_column_gets_what_postgresql_refuses(store: SqlStore) -> None:
 
 def test_a_change_of_topics_or_subscriptions_is_a_new_version(store: SqlStore) -> None:
     """Not the state of the deployment, health or replays."""
-    documents, versions = store.documents, [store.documents.catalogue_version]
+    documents, versions = store.documents, [store.documents.read_version()]
     for table, partition in (
         (Table.TOPICS, CUSTOM_TOPICS),
         (Table.EVENT_SUBSCRIPTIONS, "orders"),
@@ -109,10 +109,10 @@ def test_a_change_of_topics_or_subscriptions_is_a_new_version(store: SqlStore) -
         (Table.REPLAYS, "jobs"),
     ):
         documents.put(table, partition, "a", {}, None)
-        versions.append(documents.catalogue_version)
+        versions.append(documents.read_version())
     documents.delete(Table.EVENT_SUBSCRIPTIONS, "orders", "a")
     documents.delete(Table.EVENT_SUBSCRIPTIONS, "orders", "a")
-    versions.append(documents.catalogue_version)
+    versions.append(documents.read_version())
 
     first = versions[0]
     assert versions == [first, first + 1, *[first + 2] * 5, first + 3]

@@ -37,6 +37,7 @@ class PostgresStore(SqlParts):
         database.in_hand = self.leases.numbers_in_hand
         database.lost = self.leases.lose
         database.may_be_free = self.leases.look_for_the_dead
+        self.catalogue_version = self.documents.read_version
         self.attempts = PostgresAttempts(database, self.time, self.attempts.most_bytes)
         self.attempts.make_days()
 
