@@ -139,7 +139,7 @@ def serve_command(
         unsafe_folder: bool,
     ) -> int:
         """
-        Serve a deployment from a folder of this machine, or from a database.
+        Serve a deployment from a folder, or from a database.
 
         It prints "ready URL" when it serves, and logs on standard error. SIGHUP reads the
         certificate and the file again. SIGTERM or Ctrl-C ends it in order, a second one at once.
