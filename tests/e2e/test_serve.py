@@ -475,7 +475,7 @@ from server.sqlite_home import SqliteHome
 homes = []
 
 def make(*given):
-    homes.append(SqliteHome(*given))
+    homes.append(SqliteHome(Path(sys.argv[1]), *given))
     return homes[0]
 
 def die(url):
