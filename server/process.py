@@ -197,7 +197,8 @@ class RunningServer:
         except InvalidSettings as error:
             raise CannotStart(error.message) from None
         settings = self.prepared.settings
-        drop_admin_key(self.prepared.options.data, {settings.admin_key, settings.admin_key_2})
+        if folder := self.prepared.options.data:
+            drop_admin_key(folder, {settings.admin_key, settings.admin_key_2})
         try:
             await asyncio.to_thread(self._tell_unknown_accounts)
             await self._serve()

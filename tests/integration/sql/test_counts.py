@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,8 @@ import pytest
 from pushgrid.testing.memory import START, FakeClock, HeldPusher, ScriptedPusher, answered
 from shared.adapters.sql.attempts import SqlAttempts
 from shared.adapters.sql.counts import SqlCounts
-from shared.adapters.sql.sqlite import SqliteDatabase
+from shared.adapters.sql.database import Database, Row
+from shared.adapters.sql.sqlite import SqliteConnection, SqliteDatabase
 from shared.adapters.sql.store import SqlStore
 from shared.clock import SystemClock
 from shared.delivery.messages.message import MessagePart
@@ -26,7 +27,7 @@ from shared.engine.ports.settling import Answer, Settlement, judged_again
 from shared.metrics import Metric, Series, Sum, count_of
 from shared.subscriptions.subscription import DeadLetterDestination, SubscriptionKey
 from tests.builders import NEVER, a_topic, an_event
-from tests.integration.sql.databases import opened, restored
+from tests.integration.sql.databases import Place, in_folder, opened, restored
 from tests.integration.sql.recorded_disk import RecordedDisk
 from tests.integration.sql.test_app import (
     URL,
@@ -63,11 +64,6 @@ ENDS = {
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return tmp_path / "data"
-
-
-@pytest.fixture
 def clock() -> FakeClock:
     return FakeClock()
 
@@ -87,7 +83,7 @@ def disk() -> Iterator[RecordedDisk]:
     disk.unregister()
 
 
-def counted(database: SqliteDatabase) -> Found:
+def counted(database: Database) -> Found:
     return Counter(
         {
             (metric, key.subscription): by
@@ -98,7 +94,7 @@ def counted(database: SqliteDatabase) -> Found:
     )
 
 
-def recorded(database: SqliteDatabase) -> Found:
+def recorded(database: Database) -> Found:
     """Return what attempts and dead letters show."""
     found: Found = Counter()
     for name in NAMES:
@@ -183,12 +179,25 @@ async def settle_counted(message: InHand, settlement: Settlement) -> Answer:
     return settled.answer
 
 
+def connection_of(message: InHand) -> SqliteConnection:
+    assert isinstance(message.store.database, SqliteDatabase)
+    return message.store.database._connection
+
+
+def known(message: InHand) -> Collection[Row]:
+    """Return the rows whose counts the process knows."""
+    database = message.store.database
+    writer = database._connection if isinstance(database, SqliteDatabase) else database._writer
+    return writer._counted._known
+
+
 BOTH = {(Metric.ATTEMPT_FAIL, "crm"): 2, (Metric.DROPPED, "crm"): 2}
 
 
+@in_folder
 @pytest.mark.parametrize("is_stored", [True, False])
 def test_a_settlement_whose_commit_fails_counts_once(
-    folder: Path,
+    folder: Place,
     clock: FakeClock,
     monkeypatch: pytest.MonkeyPatch,
     is_stored: bool,  # noqa: FBT001
@@ -199,7 +208,7 @@ def test_a_settlement_whose_commit_fails_counts_once(
         async with in_hand(folder, clock, "erp", "crm") as message:
             erp, crm = parts("erp", "crm")
             database = message.store.database
-            connection, faults = database._connection, [apsw.IOError("sync")]
+            connection, faults = connection_of(message), [apsw.IOError("sync")]
             commit = connection.commit
 
             def failing() -> None:
@@ -215,13 +224,13 @@ def test_a_settlement_whose_commit_fails_counts_once(
             assert await settle_counted(message, drop(crm)) is Answer.SETTLED
             of_erp = {(metric, "erp"): by for (metric, _), by in BOTH.items()}
             assert counted(database) == BOTH | of_erp
-            assert len(connection._counted._known) == 3  # rows of this minute
+            assert len(known(message)) == 3  # rows of this minute
 
     run(deliver())
 
 
 def test_what_is_settled_by_another_or_judged_again_is_not_counted(
-    folder: Path, clock: FakeClock
+    folder: Place, clock: FakeClock
 ) -> None:
     """Until it is settled: its attempts were made."""
     table = Table.EVENT_SUBSCRIPTIONS
@@ -244,7 +253,7 @@ def test_what_is_settled_by_another_or_judged_again_is_not_counted(
     run(deliver())
 
 
-def test_a_drop_that_was_delivered_late_counts_as_none(folder: Path, clock: FakeClock) -> None:
+def test_a_drop_that_was_delivered_late_counts_as_none(folder: Place, clock: FakeClock) -> None:
     async def deliver() -> None:
         async with in_hand(folder, clock, "crm") as message:
             (crm,) = parts("crm")
@@ -256,15 +265,16 @@ def test_a_drop_that_was_delivered_late_counts_as_none(folder: Path, clock: Fake
     run(deliver())
 
 
+@in_folder
 def test_a_drop_that_is_delivered_while_it_is_stored_is_a_drop(
-    folder: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+    folder: Place, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is counted as one: a late success is not counted as well."""
 
     async def deliver() -> None:
         async with in_hand(folder, clock, "crm") as message:
             (crm,) = parts("crm")
-            connection, loop = message.store.database._connection, asyncio.get_running_loop()
+            connection, loop = connection_of(message), asyncio.get_running_loop()
             commit, late = connection.commit, asyncio.Queue[asyncio.Task[bool]]()
 
             async def be_late() -> None:
@@ -285,7 +295,7 @@ def test_a_drop_that_is_delivered_while_it_is_stored_is_a_drop(
     run(deliver())
 
 
-def test_a_dead_letter_counts_with_its_blob_once(folder: Path, clock: FakeClock) -> None:
+def test_a_dead_letter_counts_with_its_blob_once(folder: Place, clock: FakeClock) -> None:
     reason = Series(Metric.DEAD_LETTERED, (("DeadLetterReason", "Expired"),))
     counts = KeyedCounts(CRM, {reason: Sum.of([2])})
     where = DeadLetterDestination(container="dead")
@@ -302,7 +312,9 @@ def test_a_dead_letter_counts_with_its_blob_once(folder: Path, clock: FakeClock)
     run(write())
 
 
-def test_counts_of_transactions_go_by_minute_hour_and_topic(folder: Path, clock: FakeClock) -> None:
+def test_counts_of_transactions_go_by_minute_hour_and_topic(
+    folder: Place, clock: FakeClock
+) -> None:
     """Whatever was rolled up meanwhile; and the next start adds to them."""
 
     async def deliver() -> None:
@@ -314,8 +326,7 @@ def test_counts_of_transactions_go_by_minute_hour_and_topic(folder: Path, clock:
                 for name, by in (("crm", 2), ("", 4)):
                     found = counts.minutes("orders", name, now - MINUTE, now + MINUTE)
                     assert sum(count_of(of, Metric.DROPPED) for _, of in found) == by
-                known = message.store.database._connection._counted._known
-                assert len(known) == 5  # minutes and hours, and a topic's minute
+                assert len(known(message)) == 5  # minutes and hours, and a topic's minute
                 clock.advance(5 * HOUR)
                 assert counts.roll_up(clock.now() - HOUR, START, NEVER) == 2
                 assert counted(message.store.database)[Metric.DROPPED, "crm"] == 2 * (start + 1)

@@ -26,11 +26,13 @@ from shared.adapters.sql.postgres import writer as writer_module
 from shared.adapters.sql.postgres.store import PostgresStore
 from shared.adapters.sql.postgres.transaction import Transaction
 from shared.arm.subscription_codec import to_subscription_in_force
+from shared.delivery.messages.message import MessagePart
 from shared.delivery.policy import EndReason, EndState
 from shared.engine.ports import Table
 from shared.engine.ports.leases import Lease
 from shared.engine.ports.settling import Answer, Ended, Settlement
 from shared.errors import StorageUnavailable
+from shared.metrics import Metric, count_of, counts_of_text
 from tests.builders import a_record
 from tests.integration.sql.databases import Schema
 from tests.integration.sql.test_leases import MOST, NEW, RETRIES, prime, texts
@@ -402,6 +404,36 @@ def test_a_settlement_of_unknown_outcome_is_sent_again_under_the_next_number(
 
     run(play(is_stored=True, answer=Answer.SETTLED_ALREADY))
     run(play(is_stored=False, answer=Answer.SETTLED))
+
+
+@pytest.mark.parametrize("is_stored", [True, False])
+def test_a_settlement_of_unknown_outcome_counts_once(
+    schema: Schema,
+    store: Callable[..., PostgresStore],
+    monkeypatch: pytest.MonkeyPatch,
+    is_stored: bool,  # noqa: FBT001
+) -> None:
+    """What comes next adds to what is stored."""
+
+    async def play() -> None:
+        one = store()
+        lease = await in_hand(one, "crm", "erp", "wms")
+        settling = one.settling(lease, Counted())
+
+        async def settle_counted(part: MessagePart) -> None:
+            settling.metrics.count(Metric.ATTEMPT_FAIL, *part.key, by=2)
+            await settling.settle([Settlement(part=part)], HOUR)
+
+        first, second, third = parts("crm", "erp", "wms")
+        await settle_counted(first)
+        with monkeypatch.context() as patch:
+            Cut(patch, is_stored=is_stored)
+            await settle_counted(second)
+        await settle_counted(third)
+        found = schema.do("SELECT counts FROM counts WHERE span = 'minute' AND subscription = ''")
+        assert sum(count_of(counts_of_text(each), Metric.ATTEMPT_FAIL) for (each,) in found) == 6
+
+    run(play())
 
 
 def test_a_commit_that_may_not_be_replicated_is_repeated(

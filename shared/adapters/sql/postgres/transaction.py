@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
 import psycopg
 
-from shared.adapters.sql.database import Catalogue, Row
+from shared.adapters.sql.database import Catalogue, CountedIn, Row
 from shared.adapters.sql.dialects import NUMBER_BITS, POSTGRESQL
+from shared.metrics import Counts
 
 _LOCKED_MS = 3_000  # that a lock is waited for
 _IDLE_MS = 5_000  # a process that is stopped inside a transaction keeps its locks no longer
@@ -55,6 +56,7 @@ class Transaction:
         self._schema = schema
         self.is_repeat = is_repeat
         self.changes = 0  # statements that may have changed something
+        self.counted: list[Mapping[CountedIn, Counts]] = []  # written before its commit
 
     def rows(self, statement: str, *parameters: object) -> list[Row]:
         self.changes += not statement.startswith("SELECT")
@@ -77,6 +79,9 @@ class Transaction:
     def run_all(self, statement: str, parameters: Iterable[Row]) -> None:
         for each in parameters:
             self.send(statement, *each)
+
+    def count(self, counts: Mapping[CountedIn, Counts]) -> None:
+        self.counted.append(counts)
 
     def execute(self, statement: str, parameters: Sequence[object] = ()) -> psycopg.Cursor[Any]:
         return self._connection.execute(numbered(statement), parameters or None)

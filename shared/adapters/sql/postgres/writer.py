@@ -25,6 +25,7 @@ from shared.adapters.sql.dialects import MOST_NUMBER, NUMBER_BITS
 from shared.adapters.sql.group_writer import GroupWriter, WriteResult
 from shared.adapters.sql.postgres.connecting import Connecting, PostgresRefused
 from shared.adapters.sql.postgres.transaction import Process, Transaction
+from shared.adapters.sql.tally import CountedRows
 from shared.errors import StorageUnavailable, Unstorable
 
 _ID_BITS = 63 - NUMBER_BITS
@@ -87,6 +88,7 @@ class PostgresWriter(GroupWriter):
         self._is_doubtful = False  # a commit may have been stored under the number
         self._is_lost = False
         self._is_unreplicated = False
+        self._counted = CountedRows()
         self.busy_since: float | None = None
         self.fault = ""
         self.commits, self.commit_seconds = 0, 0.0
@@ -189,6 +191,7 @@ class PostgresWriter(GroupWriter):
                 if any(each is None for each in results):
                     transaction.execute("ROLLBACK")
                     return None
+                self._write_counts(transaction)
                 is_sent, began = True, monotonic()
                 committed = transaction.execute("COMMIT")
         except psycopg.Error as error:
@@ -232,8 +235,14 @@ class PostgresWriter(GroupWriter):
         transaction.execute("RELEASE SAVEPOINT one")
         return WriteResult(error=error)
 
+    def _write_counts(self, transaction: Transaction) -> None:
+        for each in transaction.counted:
+            self._counted.add(each)
+        self._counted.write(transaction)
+
     def _rolled_back(self, error: psycopg.Error, *, is_sent: bool) -> None:
         """Bring the connection in order after *error*, and say what it means."""
+        self._counted.forget()
         connection = self._connection_
         is_broken = connection is None or connection.closed or _is_cut(error)
         if not is_broken and connection:
@@ -251,10 +260,14 @@ class PostgresWriter(GroupWriter):
     def _note_commit(self, committed: psycopg.Cursor[Any], began: float) -> None:
         self.commits += 1
         self.commit_seconds += monotonic() - began
+        doubt = ""
         if committed.statusmessage != "COMMIT":
-            raise _UnknownOutcome(f"the answer to COMMIT was {committed.statusmessage}")
-        if self._is_unreplicated:
-            raise _UnknownOutcome("the commit may not have been replicated")
+            doubt = f"the answer to COMMIT was {committed.statusmessage}"
+        elif self._is_unreplicated:
+            doubt = "the commit may not have been replicated"
+        if doubt:
+            self._counted.forget()
+            raise _UnknownOutcome(doubt)
 
     # ── After a failure ──
 
@@ -331,6 +344,7 @@ class PostgresWriter(GroupWriter):
             )
             self.process = process  # for the writes
             results = [self._run_apart(transaction, each) for each in births]
+            self._write_counts(transaction)
             is_sent, began = True, monotonic()
             committed = transaction.execute("COMMIT")
         except psycopg.Error as error:
