@@ -6,12 +6,13 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from shared.engine.ports import Pusher
-from shared.errors import NoLease
-from shared.http import Exchange, LateAnswerHandler, OutboundRequest
+from shared.http import Exchange, Failure, LateAnswerHandler, NotAnswered, OutboundRequest
+
+_NO_LEASE = "the database has not been reached for so long that others may have the event"
 
 
 class LeasedPusher:
-    """Pusher by another one, while *may_push*."""
+    """Pusher by another one, while *may_push*; what it does not send lacks something of ours."""
 
     def __init__(self, pusher: Pusher, may_push: Callable[[], bool]) -> None:
         self._pusher = pusher
@@ -20,12 +21,6 @@ class LeasedPusher:
     async def send(
         self, request: OutboundRequest, timeout: timedelta, late: LateAnswerHandler | None = None
     ) -> Exchange:
-        """
-        Do as the port `Pusher`.
-
-        Raises:
-            NoLease: the lease is over, and nothing was sent.
-        """
         if not self._may_push():
-            raise NoLease
+            return NotAnswered(Failure.SHORTAGE, _NO_LEASE, 0.0)
         return await self._pusher.send(request, timeout, late)

@@ -217,18 +217,11 @@ class FirstFault:
             raise self.fault
 
 
-class NoLease(Exception):
-    """Another process may have by now what this one has in hand."""
-
-
 def is_shortage(error: BaseException) -> bool:
-    """
-    Tell whether this process lacked descriptors, memory, a thread or its lease: *error*, or its
-    cause.
-    """
+    """Tell whether this process lacked descriptors, memory or a thread: *error* or its cause."""
     cause: BaseException | None = error
     while cause is not None:
-        if isinstance(cause, (MemoryError, NoLease)) or _NO_THREAD in str(cause):
+        if isinstance(cause, MemoryError) or _NO_THREAD in str(cause):
             return True
         if isinstance(cause, OSError) and cause.errno in _SHORTAGES:
             return True

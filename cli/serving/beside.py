@@ -41,7 +41,9 @@ class BesideTheApp:
     def begin(self, app: ServedApp) -> None:
         if self._file:
             api = deployment_of(app, self._url)
-            app.threads.begin(partial(self._file.follow, api, app.home.has_waiting))
+            app.threads.begin(
+                partial(self._file.follow, api, app.home.has_waiting, lambda: app.home.is_elected)
+            )
             self._file.has_been_applied.wait(self._first_seconds)
 
     def reload(self) -> None:

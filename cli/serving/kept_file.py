@@ -26,6 +26,7 @@ from shared.settings import NAMES, Settings
 from shared.subscriptions.subscription import SubscriptionKey
 
 _FIRST_SECONDS, _LONGEST_SECONDS = 10.0, 600.0
+_ELECTED_SECONDS = 5.0  # between looks whether this process is elected
 _SYSTEM_TOPICS = "systemTopics"
 _NO_KEYS = (
     f"its keys in the file are ignored: the server makes them ({NAMES['local_shortcuts']} is not "
@@ -51,7 +52,7 @@ class KeptFile:
         self._wanted: Configuration | None = None
         self._is_changed = threading.Event()
         self._told: set[tuple[str, ...]] = set()  # what is logged once for each reading
-        self.has_been_applied = threading.Event()  # whatever was refused
+        self.has_been_applied = threading.Event()  # whatever was refused, or by another process
 
     def read(self, settings: Settings | None) -> None:
         """
@@ -72,23 +73,28 @@ class KeptFile:
         """Have `follow` read the file again, now."""
         self._is_changed.set()
 
-    def follow(self, api: Deployment, has_waiting: HasWaiting) -> None:
+    def follow(
+        self, api: Deployment, has_waiting: HasWaiting, is_elected: Callable[[], bool]
+    ) -> None:
         """
         Apply the file to *api*, and again when it is refused or read again; never returns.
 
-        *has_waiting* tells whether events wait for an event subscription.
+        *has_waiting* tells whether events wait for an event subscription, *is_elected* whether it
+        is this process, of all on one home, that applies its file. Another waits until it is.
         """
         seconds = _FIRST_SECONDS
         is_done = False
         while True:
-            is_done = is_done or self._wanted is None or self._apply(api, self._wanted, has_waiting)
+            is_ours = is_elected()
+            if is_ours and not is_done:
+                is_done = self._wanted is None or self._apply(api, self._wanted, has_waiting)
             self.has_been_applied.set()
-            if self._is_changed.wait(None if is_done else seconds):
+            if self._is_changed.wait(_pause(seconds, is_ours=is_ours, is_done=is_done)):
                 self._is_changed.clear()
                 if self._read_again():
                     is_done = False
                 seconds = _FIRST_SECONDS
-            else:
+            elif is_ours:
                 seconds = min(2 * seconds, _LONGEST_SECONDS)
 
     def _read_again(self) -> bool:
@@ -184,3 +190,9 @@ class KeptFile:
         is_news = told not in self._told
         self._told.add(told)
         return is_news
+
+
+def _pause(seconds: float, *, is_ours: bool, is_done: bool) -> float | None:
+    if is_done:
+        return None
+    return seconds if is_ours else _ELECTED_SECONDS

@@ -137,7 +137,14 @@ _HEADER = re.compile(r"[a-z0-9-]+")
 _OURS = "PUSHGRID_"
 STORE = "PUSHGRID_STORE"  # of a server
 _OF_THE_COMMAND = frozenset(  # no settings of the app
-    {"PUSHGRID_URL", "PUSHGRID_SCOPE", "PUSHGRID_INSECURE", "PUSHGRID_ENTRA_SCOPE", STORE}
+    {
+        "PUSHGRID_URL",
+        "PUSHGRID_SCOPE",
+        "PUSHGRID_INSECURE",
+        "PUSHGRID_ENTRA_SCOPE",
+        STORE,
+        f"{STORE}_FILE",
+    }
 )
 
 

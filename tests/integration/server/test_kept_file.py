@@ -83,7 +83,9 @@ def test_a_retry_changes_only_what_is_not_as_the_file_says_and_tells_why(
             path.write_text(json.dumps({"topics": {"orders": topic}}))
             file = KeptFile(path, prune=False)
             file.read(app.settings)
-            app.threads.begin(lambda: file.follow(deployment_of(app, URL), lambda _: False))
+            app.threads.begin(
+                lambda: file.follow(deployment_of(app, URL), lambda _: False, lambda: True)
+            )
             assert [ends.get(timeout=PATIENCE) for _ in range(3)] == ["file.refused"] * 3
             consented.set()
             while ends.get(timeout=PATIENCE) != "file.applied":
@@ -119,7 +121,9 @@ def test_after_a_faulty_reading_the_last_good_file_goes_on(tmp_path, monkeypatch
             path.write_text(json.dumps({"topics": {"orders": orders}}))
             file = KeptFile(path, prune=False)
             file.read(app.settings)
-            app.threads.begin(lambda: file.follow(deployment_of(app, URL), lambda _: False))
+            app.threads.begin(
+                lambda: file.follow(deployment_of(app, URL), lambda _: False, lambda: True)
+            )
             see("file.refused")
             path.write_text("{")
             file.reload()
@@ -136,6 +140,36 @@ def test_after_a_faulty_reading_the_last_good_file_goes_on(tmp_path, monkeypatch
         on_app(test, settings={_NETWORKS: "127.0.0.0/8"})
     files = [each for each in told if each.startswith("file.")]
     assert files[-3:] == ["file.faulty", "file.changed", "file.applied"], "not applied in between"
+
+
+def test_a_file_is_applied_by_the_process_that_is_elected(tmp_path, monkeypatch, caplog):
+    """Another one keeps what it has read, also on SIGHUP, and applies it once it is elected."""
+    monkeypatch.setattr(kept_file, "_ELECTED_SECONDS", 0.001)
+    looks, elected = threading.Semaphore(0), threading.Event()
+
+    def is_elected() -> bool:
+        looks.release()
+        return elected.is_set()
+
+    def test(app: ServedApp) -> None:
+        path, api = tmp_path / "pushgrid.json", deployment_of(app, URL)
+        path.write_text(json.dumps({"topics": {"orders": {}}}))
+        file = KeptFile(path, prune=False)
+        file.read(app.settings)
+        app.threads.begin(lambda: file.follow(api, lambda _: False, is_elected))
+        assert file.has_been_applied.wait(PATIENCE)
+        assert ends.empty()
+        path.write_text(json.dumps({"topics": {"bills": {}}}))
+        file.reload()
+        for _ in range(5):
+            assert looks.acquire(timeout=PATIENCE)
+        assert api.status("topics")["value"] == []
+        elected.set()
+        assert ends.get(timeout=PATIENCE) == "file.applied"
+        assert [each["name"] for each in api.status("topics")["value"]] == ["bills"]
+
+    with noted(caplog) as (_, ends):
+        on_app(test)
 
 
 def test_a_file_that_names_nothing_is_refused_where_it_would_delete_everything(tmp_path):

@@ -9,6 +9,7 @@ import pytest
 from server import store_url
 from server.failure import CannotStart
 from server.store_url import find_store
+from shared.settings import unknown
 
 URL = "postgresql://pushgrid@db-1:5432,db-2:5432/events"
 SECRET = "postgresql://pushgrid:kept-secret@db/events"
@@ -26,6 +27,7 @@ def test_it_is_named_by_option_variable_or_file(tmp_path: Path) -> None:
     for environ in ({"PUSHGRID_STORE": SECRET}, {"PUSHGRID_STORE_FILE": str(file)}):
         named = find_store(None, environ)
         assert named
+        assert unknown(environ) == {}, "it is no setting that nothing reads"
         assert named["password"] == "kept-secret"
 
 
