@@ -13,7 +13,7 @@ from typing import Protocol
 
 from shared.app import BackgroundWork
 from shared.engine.ports import Metrics, Queue, Store, Threads
-from shared.engine.ports.leases import GiveUp, Lease, Leases
+from shared.engine.ports.leases import GiveUp, HasShare, Lease, Leases
 from shared.engine.ports.settling import Settling
 from shared.settings import Settings
 from shared.subscriptions.subscription import SubscriptionKey
@@ -53,11 +53,12 @@ class Home(Protocol):
     def fault(self) -> str | None:
         """Why nothing can be stored now, for readiness and people; ``None``: it can."""
 
-    async def open(self, give_up: GiveUp) -> None:
+    async def open(self, give_up: GiveUp, has_share: HasShare) -> None:
         """
         Take the home, and bring it into the form of this version.
 
-        *give_up* records what can't be handled; a home that puts it on a queue does not use it.
+        *give_up* records what can't be handled; a home that puts it on a queue does not use it. By
+        *has_share* a home of several processes leaves to others what they alone may push.
 
         Raises:
             InvalidSettings: another server has it, or it can't be used; the message says what to

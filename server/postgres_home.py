@@ -19,7 +19,7 @@ from shared.adapters.sql.postgres.store import PostgresStore
 from shared.app import BackgroundWork
 from shared.clock import Deadline
 from shared.engine.ports import Metrics, Threads
-from shared.engine.ports.leases import GiveUp, Lease, Leases
+from shared.engine.ports.leases import GiveUp, HasShare, Lease, Leases
 from shared.engine.ports.settling import Settling
 from shared.errors import InvalidSettings
 from shared.settings import Settings
@@ -106,8 +106,9 @@ class PostgresHome:
     def fault(self) -> str | None:
         return self.store.fault or None
 
-    async def open(self, give_up: GiveUp) -> None:
+    async def open(self, give_up: GiveUp, has_share: HasShare) -> None:
         self.store = await asyncio.to_thread(lambda: self._make(self._open(), give_up=give_up))
+        self.store.sender.has_share = has_share
         self.store.database.begin()
         # All servers go by the database's time.
         self._clock.follow(self.store.time.now)

@@ -193,7 +193,7 @@ class RunningServer:
         self.app.threads.attach()
         self.app.app  # noqa: B018 - composed first: it records what the home says of the clock
         try:
-            await self.home.open(self.app.give_up)
+            await self.home.open(self.app.give_up, self.app.has_share)
         except InvalidSettings as error:
             raise CannotStart(error.message) from None
         settings = self.prepared.settings

@@ -28,6 +28,7 @@ from shared.events import publish_http
 from shared.http import HttpAnswer, HttpRequest
 from shared.once import once
 from shared.settings import Settings
+from shared.subscriptions.subscription import SubscriptionKey
 from shared.watched_clock import WatchedClock
 from shared.wiring import process, web_routes
 from shared.wiring.outbound import SystemOutbound
@@ -80,6 +81,10 @@ class ServedApp:
     def give_up(self, queue: Queue, body: str, reason: str) -> None:
         """Record a message that the home hands over no more."""
         self.app.intake.give_up(queue, body, reason)
+
+    def has_share(self, key: SubscriptionKey) -> bool:
+        """Tell whether this process may push events of a subscription."""
+        return self.app.deliver.endpoints.has_share(key)
 
     # ── What `web_routes.Served` asks for ──
 

@@ -21,7 +21,7 @@ from shared.adapters.sql.store import SqlStore
 from shared.app import BackgroundWork
 from shared.clock import Deadline
 from shared.engine.ports import Metrics, Table, Threads
-from shared.engine.ports.leases import GiveUp, Lease, Leases
+from shared.engine.ports.leases import GiveUp, HasShare, Lease, Leases
 from shared.engine.ports.settling import Settling
 from shared.errors import InvalidSettings
 from shared.settings import Settings
@@ -97,7 +97,8 @@ class SqliteHome:
     def fault(self) -> str | None:
         return self.store.fault or None
 
-    async def open(self, give_up: GiveUp) -> None:
+    async def open(self, give_up: GiveUp, has_share: HasShare) -> None:
+        del has_share  # One process has all of it.
         loop = asyncio.get_running_loop()
 
         def died(_: str) -> None:

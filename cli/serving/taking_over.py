@@ -86,7 +86,7 @@ async def _with_app(data: Path, take: _Take) -> tuple[int, Sequence[str]]:
     home = SqliteHome(data, settings, clock, threads)
     app = ServedApp(settings, home, clock, threads)
     app.app.is_import = True
-    await home.open(app.give_up)
+    await home.open(app.give_up, app.has_share)
     try:
         return await asyncio.to_thread(take, app)
     finally:

@@ -17,7 +17,7 @@ from shared.clock import Clock
 from shared.delivery.messages.message import OtherVersion, ReplayStep
 from shared.delivery.messages.message_reader import decode
 from shared.engine.ports import Metrics, Queue, Receipt, Received, Threads
-from shared.engine.ports.leases import GiveUp, Lease
+from shared.engine.ports.leases import GiveUp, HasShare, Lease
 from shared.errors import InvalidSettings, StorageUnavailable
 from shared.settings import Settings
 from shared.subscriptions.subscription import SubscriptionKey
@@ -132,8 +132,8 @@ class MemoryHome:
         """Be no longer of any use."""
         self._broken.set()
 
-    async def open(self, give_up: GiveUp) -> None:
-        del give_up
+    async def open(self, give_up: GiveUp, has_share: HasShare) -> None:
+        del give_up, has_share
         self.calls.append("open")
         if self.refusal:
             raise InvalidSettings(self.refusal)

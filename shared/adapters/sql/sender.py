@@ -17,7 +17,9 @@ from shared.adapters.sql.messages import (
     replace,
 )
 from shared.engine.ports import PutResult, Queue, Receipt
+from shared.engine.ports.leases import HasShare
 from shared.errors import StorageUnavailable, Unstorable
+from shared.subscriptions.subscription import SubscriptionKey
 
 _NO_WAIT = timedelta()
 
@@ -29,6 +31,7 @@ class SqlSender:
         self._database = database
         self._new = new
         self._leases = leases
+        self.has_share: HasShare = lambda _: True
 
     async def put(self, queue: Queue, text: str, visible_in: timedelta = timedelta()) -> Receipt:
         (result,) = await self.put_all(queue, [text], visible_in)
@@ -61,7 +64,12 @@ class SqlSender:
         self, queue: Queue, messages: Sequence[NewMessage], *, is_due: bool
     ) -> Mapping[int, StorageUnavailable]:
         """Store messages in one transaction; return the faults of those that are refused."""
-        room = self._leases.reserve(queue, len(messages)) if is_due else 0
+        ours: list[NewMessage] = []
+        others: list[NewMessage] = []
+        for each in messages:
+            (ours if self._is_ours(each) else others).append(each)
+        room = self._leases.reserve(queue, len(ours)) if is_due else 0
+        messages = [*ours, *others]
 
         def write(writing: WriteTransaction) -> tuple[Mapping[int, StorageUnavailable], int]:
             faults, run = {}, self._database.run
@@ -77,11 +85,11 @@ class SqlSender:
                 self._leases.may_be_stored(queue, messages, room)
                 return
             faults, run = result
-            born, others = (
+            born, waiting = (
                 [each for each in some if each.number not in faults]
-                for some in (messages[:room], messages[room:])
+                for some in (ours[:room], ours[room:])
             )
-            self._leases.stored(queue, born, others, room, run)
+            self._leases.stored(queue, born, waiting, room, run)
 
         faults, _ = await self._database.write_on_loop(
             write,
@@ -90,6 +98,11 @@ class SqlSender:
             births=[each.number for each in messages] if room == len(messages) else (),
         )
         return faults
+
+    def _is_ours(self, message: NewMessage) -> bool:
+        """Tell whether this process can push all that is in a message."""
+        parts = message.outline.parts
+        return all(self.has_share(SubscriptionKey(*each[:2])) for each in parts)
 
     async def take_back(self, queue: Queue, receipt: Receipt) -> bool:
         if (key := key_of(queue, receipt)) is None:

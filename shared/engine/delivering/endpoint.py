@@ -23,7 +23,16 @@ from shared.delivery.gate import (
 )
 from shared.delivery.health.endpoint_health import EVENTS_FAULT, Observation
 from shared.delivery.outcome import DeliveryOutcome, Outcome
-from shared.delivery.pace import ALONE, Accepted, Limit, Pacing, PushTimes, Returns, Speed
+from shared.delivery.pace import (
+    ALONE,
+    Accepted,
+    Limit,
+    Pacing,
+    PushTimes,
+    Returns,
+    Share,
+    Speed,
+)
 from shared.delivery.policy import DeliveryTerms
 from shared.delivery.requests.line import Line, requests_for
 from shared.engine.delivering.in_hand import (
@@ -188,12 +197,22 @@ class Endpoint:
             self._accept(request, loop_time())
             self.look_soon()
 
-    def _state(self, now: datetime) -> EndpointState:
-        """Return what the gate needs to know."""
-        subscription, scheduler = self.subscription, self.scheduler
-        share = scheduler.processes.share() if subscription.is_shared else ALONE
+    @property
+    def has_share(self) -> bool:
+        """Whether other processes do not use the whole of a limit, as far as it is known."""
+        return not (self._read_share() and self.pacing.is_stopped)
+
+    def _read_share(self) -> Share | None:
+        """Have the pace of this process's share; ``None``: it is unknown now."""
+        subscription = self.subscription
+        share = self.scheduler.processes.share() if subscription.is_shared else ALONE
         if share:
             self.pacing = self.pacing.with_share(share, subscription.limits, subscription.rate)
+        return share
+
+    def _state(self, now: datetime) -> EndpointState:
+        """Return what the gate needs to know."""
+        subscription, scheduler, share = self.subscription, self.scheduler, self._read_share()
         if pause := subscription.pause:
             found: Availability = as_held(pause, now)
         else:

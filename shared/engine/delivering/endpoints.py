@@ -105,6 +105,11 @@ class Endpoints:
         self.known.move_to_end(key)
         return endpoint
 
+    def has_share(self, key: SubscriptionKey) -> bool:
+        """Tell whether this process may push events of a subscription, as far as it knows."""
+        endpoint = self.known.get(key.folded)
+        return endpoint is None or endpoint.has_share
+
     def memory_for(self, parts: Sequence[MessagePart]) -> AbstractAsyncContextManager[bool]:
         """Take memory for a message, as its quickest endpoint may; ``False``: not now."""
         known = [self.known.get(part.key.folded) for part in parts]

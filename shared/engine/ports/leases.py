@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from shared.engine.ports.queues import Queue
+from shared.subscriptions.subscription import SubscriptionKey
 
 
 class Lease(NamedTuple):
@@ -18,13 +19,17 @@ class Lease(NamedTuple):
 
 #: Records a message that is handed over no more, by its queue and text, with the reason.
 GiveUp = Callable[[Queue, str, str], object]
+#: Tells on the event loop whether this process may push events of a subscription: else others
+#: use the whole of one of its limits.
+HasShare = Callable[[SubscriptionKey], bool]
 
 
 class Leases(Protocol):
     """
     Hands messages of the queues `deliveries` and `retries` to one process, on its event loop.
 
-    What that process puts for now is in its hand when it is stored, as far as there is room.
+    What that process puts for now is in its hand when it is stored, as far as there is room, and it
+    has a share in the limits.
     """
 
     async def claim(self, queue: Queue, most: int) -> Sequence[Lease]:

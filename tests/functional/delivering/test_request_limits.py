@@ -198,6 +198,8 @@ def test_more_processes_than_the_limit_requeue_what_is_not_theirs(app: Deploymen
     app.loop.advance(11 * SECOND)
 
     assert under_way(app, first, second) == [1, 0]
+    (key,) = app.directory.known
+    assert [each.endpoints.has_share(key) for each in (first, second)] == [True, False]
     [message] = app.on(Queue.RETRIES)
     assert {each.attempts for each in message.deliveries} == {0}
     assert app.queues.waits(Queue.RETRIES) == [4 * SECOND]  # of five

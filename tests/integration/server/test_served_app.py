@@ -53,7 +53,7 @@ def on_app(
         found = read_server_settings({**_SETTINGS, **settings})
         home = make_home(folder, found, clock, threads)
         app = ServedApp(found, home, clock, threads)
-        await home.open(app.give_up)
+        await home.open(app.give_up, app.has_share)
         try:
             return await asyncio.to_thread(test, app)
         finally:

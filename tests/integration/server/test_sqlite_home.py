@@ -74,7 +74,7 @@ async def served(
     settings = read_server_settings(environ)
     home = SqliteHome(folder, settings, clock, threads)
     app = ServedApp(settings, home, clock, threads)
-    await home.open(app.give_up)
+    await home.open(app.give_up, app.has_share)
     try:
         yield app, home
     finally:

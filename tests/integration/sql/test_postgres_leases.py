@@ -159,6 +159,24 @@ def test_what_a_living_process_has_in_hand_is_nobody_elses_until_it_is_marked_de
     run(play())
 
 
+def test_what_other_processes_alone_may_push_is_not_in_hand_when_it_is_stored(
+    schema: Schema, store: Callable[..., PostgresStore]
+) -> None:
+    """They have the whole of a limit; its other messages are."""
+
+    async def play() -> None:
+        one, two = store(), store()
+        await prime(one)
+        one.sender.has_share = lambda key: key.subscription != "crm"
+        stored = [text_of(parts(*names)) for names in (["crm"], ["erp"], ["erp", "crm"])]
+        await one.sender.put_all(NEW, stored)
+        assert runs(schema) == [(id_of(one), 1)]
+        assert texts(await two.leases.claim(NEW, MOST)) == [stored[0], stored[2]]
+        assert texts(await one.leases.claim(NEW, MOST)) == [stored[1]]
+
+    run(play())
+
+
 def test_a_late_worker_settles_nothing(schema: Schema, store: Callable[..., PostgresStore]) -> None:
     """It is told so; what another has in hand by now stays as it is."""
 
