@@ -199,8 +199,9 @@ class Endpoint:
 
     @property
     def has_share(self) -> bool:
-        """Whether other processes do not use the whole of a limit, as far as it is known."""
-        return not (self._read_share() and self.pacing.is_stopped)
+        """Whether other processes do not use the whole of a limit, as it was known last."""
+        self._read_share()
+        return not self.pacing.is_stopped
 
     def _read_share(self) -> Share | None:
         """Have the pace of this process's share; ``None``: it is unknown now."""
