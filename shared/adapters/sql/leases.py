@@ -95,9 +95,7 @@ class _Hand:
         self.reserved = 0  # for messages that are being stored or claimed
         self.next_due: datetime | None = moment(0)  # at a start something may be
         self.news = asyncio.Event()
-        self.look_at = (
-            math.inf
-        )  # seconds of the loop's clock: when others may have stored something
+        self.look_at = math.inf  # by the loop's clock: when others may have stored something
 
     @property
     def room(self) -> int:
@@ -226,6 +224,7 @@ class SqlLeases:
                 await asyncio.sleep(_LEASE_SECONDS)
                 continue
             if hand.look_at <= loop_time():
+                hand.look_at = loop_time() + self._look_every
                 hand.note(self._now())
             if self._looks_for_suspects:
                 if leases := await self._next_suspects(most):

@@ -7,11 +7,12 @@ Each test is of a rule of the protocol (docs/stores.md), and red without it.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import time as system_time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import ExitStack
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from threading import Event, Thread
 from typing import Any
@@ -20,8 +21,10 @@ import psycopg
 import pytest
 
 from pushgrid.testing.memory import START, Counted
-from shared.adapters.sql.database import Catalogue
+from shared.adapters.sql import leases as leases_module
+from shared.adapters.sql.database import Catalogue, micros
 from shared.adapters.sql.postgres import database as database_module
+from shared.adapters.sql.postgres import store as store_module
 from shared.adapters.sql.postgres import writer as writer_module
 from shared.adapters.sql.postgres.store import PostgresStore
 from shared.adapters.sql.postgres.transaction import Transaction
@@ -173,6 +176,54 @@ def test_what_other_processes_alone_may_push_is_not_in_hand_when_it_is_stored(
         assert runs(schema) == [(id_of(one), 1)]
         assert texts(await two.leases.claim(NEW, MOST)) == [stored[0], stored[2]]
         assert texts(await one.leases.claim(NEW, MOST)) == [stored[1]]
+
+    run(play())
+
+
+def test_what_another_has_stored_is_claimed_before_it_is_due(
+    schema: Schema, store: Callable[..., PostgresStore]
+) -> None:
+    """By looks that overlap; so it is handed over by a timer of this process."""
+    assert leases_module.AHEAD.total_seconds() > store_module.LOOK_EVERY
+
+    async def play() -> None:
+        one, two = store(), store()
+        await prime(two)
+        claim = asyncio.create_task(two.leases.claim(RETRIES, MOST))
+        await one.sender.put(RETRIES, "later", timedelta(seconds=2))
+        while not runs(schema):
+            assert not claim.done()
+            await asyncio.sleep(0.01)
+        ((due,),) = schema.do("SELECT due FROM messages")
+        assert texts(await claim) == ["later"]
+        assert micros(two.time.now()) >= due
+
+    run(play())
+
+
+def test_looks_for_what_others_have_stored_leave_the_loop_to_others_while_there_is_no_room(
+    store: Callable[..., PostgresStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leases_module, "ROOM", 2)
+
+    async def play() -> None:
+        one = store()
+        await prime(one)
+        await one.sender.put_all(NEW, ["a", "b", "c"])
+        assert len(await one.leases.claim(NEW, MOST)) == 2
+        times = itertools.count()
+        now = one.leases._now
+
+        def counted() -> datetime:
+            assert next(times) < 1000
+            return now()
+
+        monkeypatch.setattr(one.leases, "_now", counted)
+        one.leases._hands[NEW].look_at = 0.0
+        claim = asyncio.create_task(one.leases.claim(NEW, MOST))
+        await asyncio.sleep(0.1)
+        assert not claim.done()
+        claim.cancel()
 
     run(play())
 

@@ -10,7 +10,9 @@ from shared.adapters.sql.store import SqlParts
 from shared.clock import Clock
 from shared.engine.ports.measures import StoreMeasure
 
-LOOK_EVERY = 1.0  # seconds: what others have stored may be due
+#: Seconds between looks for what others have stored: less than it is claimed `AHEAD`, so that it is
+#: in hand when it is due.
+LOOK_EVERY = 0.75
 
 
 class PostgresStore(SqlParts):
