@@ -126,6 +126,41 @@ def test_what_is_published_on_one_server_after_the_other_has_answered_201_is_mat
         assert erp.wait_for(lambda pushes: ids(pushes) == {"2"}, 20)
 
 
+def test_what_a_server_that_ends_has_not_begun_to_push_another_pushes_at_once(
+    serve, store, tmp_path
+):
+    """While the first one still waits for the answers to what it has begun."""
+    is_ending, opened = threading.Event(), threading.Event()
+
+    def answer(_: Push) -> int:
+        if not is_ending.is_set():
+            opened.wait(PATIENCE)
+        return 200
+
+    with running_subscriber(answer) as crm:
+        one = serve("--store", store, "--file", write(tmp_path, configuration(crm=crm.url)))
+        assert one.url
+        one.logged("file.applied")
+        two = serve("--store", store)
+        assert two.url
+        key = one.arm.key("orders")
+        for number in range(60):
+            body = ONE_EVENT.replace(b'"1"', f'"{number}"'.encode())
+            assert post(one.url, "orders", key, body).status_code == 200
+        all_of_it = set(map(str, range(60)))
+        assert crm.wait_for(lambda pushes: len(pushes) >= 10)
+        begun = ids(crm.pushes)
+        is_ending.set()
+        one.process.send_signal(signal.SIGTERM)
+        one.logged("server.stopping")
+        assert crm.wait_for(lambda pushes: all_of_it <= ids(pushes))
+        assert one.process.poll() is None
+        assert len(begun) < len(all_of_it)
+        opened.set()
+        assert one.code() == 0
+        assert not [each for each in two.lines if "process.judged_dead" in each]
+
+
 @pytest.mark.parametrize("fault", ["argument", "password", "key", "folder"])
 def test_what_is_wrong_ends_the_start_with_2_and_shows_no_password(
     serve, store, postgres, tmp_path, fault
