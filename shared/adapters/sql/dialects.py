@@ -22,6 +22,7 @@ class Dialect(NamedTuple):
     skipping: str  # ends a selection of rows that are then changed
     locking: str  # ends a selection of rows that nobody else may then change or share
     sharing: str  # ends a selection of rows that nobody may change until the end
+    parking: str  # who adds pauses to `parked` does so alone: a statement, if it takes one
     counts: str  # the rows in `counts`, as `value`
     attempts: str  # what is stored of rows of attempts
     has_attempt_hours: bool  # `attempt_hours` tells what attempts take
@@ -35,6 +36,7 @@ SQLITE = Dialect(
     skipping="",
     locking="",
     sharing="",
+    parking="",
     counts="json_each(counts)",
     attempts="VALUES {}",
     has_attempt_hours=True,
@@ -47,15 +49,17 @@ _FREE = (
 )
 _ATTEMPT = "topic, subscription, hour, system_id, number, ends, event_id, made, replay_of, record"
 _SKIP = " FOR UPDATE OF messages SKIP LOCKED"
+_PARKING = 0x50475250  # "PGRP": the first key of a lock
 POSTGRESQL = Dialect(
     left=f"SELECT messages.id FROM processes JOIN messages ON {_FREE}"
     f" WHERE run <> ? AND queue = ? AND deaths < ? ORDER BY messages.id LIMIT ?{_SKIP}",
     suspects=f"SELECT messages.id FROM messages LEFT JOIN processes ON {_FREE} WHERE deaths >= 2"
     " AND ((processes.id IS NOT NULL AND run <> ? AND deaths >= ?) OR (run = 0 AND deaths >= ?))"
     f" ORDER BY messages.id LIMIT ?{_SKIP}",
-    skipping=_SKIP,
+    skipping=" FOR UPDATE SKIP LOCKED",
     locking=" FOR UPDATE",
     sharing=" FOR SHARE",
+    parking=f"SELECT pg_advisory_xact_lock({_PARKING}, hashtext(current_schema()))",
     counts="json_array_elements(CAST(counts AS json)) AS found (value)",
     # Without its day a record is dropped: nothing else is to fail.
     attempts=f"SELECT {_ATTEMPT}, CAST(event AS BYTEA) FROM (VALUES {{}})"

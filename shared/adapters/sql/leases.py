@@ -409,13 +409,14 @@ class SqlLeases:
             rows += [(*row[:3], now, *row[4:]) for row in freed]
             if len(freed) == left:
                 break
-            # Locked first: who parks meanwhile is seen then.
-            writing.rows(f"SELECT id FROM parked WHERE id = ?{writing.dialect.locking}", parked)
-            writing.run(
-                "DELETE FROM parked WHERE id = ?"
-                " AND NOT EXISTS (SELECT 1 FROM messages WHERE parked = parked.id)",
-                parked,
-            )
+            # Locked first: who parks meanwhile is seen then, and not waited for.
+            own = f"SELECT id FROM parked WHERE id = ?{writing.dialect.skipping}"
+            if writing.rows(own, parked):
+                writing.run(
+                    "DELETE FROM parked WHERE id = ?"
+                    " AND NOT EXISTS (SELECT 1 FROM messages WHERE parked = parked.id)",
+                    parked,
+                )
         return rows
 
     async def _next_suspects(self, most: int) -> list[Lease]:

@@ -129,18 +129,20 @@ def park(writing: WriteTransaction, number: int, key: SubscriptionKey) -> None:
 
 
 def _parked(writing: WriteTransaction, *row: int | str) -> int:
-    """Return the row of `parked` that is like *row*, and is not deleted in this transaction."""
-    found: list[Row] = []
-    while not found:  # Another process may have deleted it just now.
+    """
+    Return the row of `parked` that is like *row*, and is not deleted in this transaction.
+
+    One transaction at a time adds some: two that did so in another order would wait for each other.
+    """
+    words = writing.dialect
+    wanted = "SELECT id FROM parked WHERE topic = ? AND subscription = ? AND pause = ?"
+    while not (found := writing.rows(wanted + words.sharing, *row[1:])):
+        if words.parking:
+            writing.rows(words.parking)
         writing.run(
             "INSERT INTO parked (id, topic, subscription, pause) VALUES (?, ?, ?, ?)"
             " ON CONFLICT (topic, subscription, pause) DO NOTHING",
             *row,
-        )
-        found = writing.rows(
-            "SELECT id FROM parked WHERE topic = ? AND subscription = ? AND pause = ?"
-            f"{writing.dialect.sharing}",
-            *row[1:],
         )
     return int(found[0][0])
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import ExitStack
 from datetime import datetime, timedelta
 from functools import partial
-from threading import Event, Thread
+from threading import Event, Semaphore, Thread
 from typing import Any
 
 import psycopg
@@ -22,10 +22,13 @@ import pytest
 
 from pushgrid.testing.memory import START, Counted
 from shared.adapters.sql import leases as leases_module
+from shared.adapters.sql import messages
 from shared.adapters.sql.database import Catalogue, micros
 from shared.adapters.sql.postgres import database as database_module
 from shared.adapters.sql.postgres import store as store_module
 from shared.adapters.sql.postgres import writer as writer_module
+from shared.adapters.sql.postgres.connecting import Connecting
+from shared.adapters.sql.postgres.database import PostgresDatabase
 from shared.adapters.sql.postgres.store import PostgresStore
 from shared.adapters.sql.postgres.transaction import Transaction
 from shared.arm.subscription_codec import to_subscription_in_force
@@ -77,7 +80,7 @@ def run(coroutine: Coroutine[Any, Any, None]) -> None:
 
 
 def id_of(store: PostgresStore) -> int:
-    return store.database._writer.process.id
+    return store.database._writer.own.process.id
 
 
 def judge(schema: Schema, store: PostgresStore) -> None:
@@ -619,6 +622,128 @@ def test_an_end_by_terms_waits_for_who_changes_them(
         changing.join()
 
     run(play())
+
+
+def test_two_that_park_for_the_same_pauses_do_not_wait_for_each_other(
+    schema: Schema, store: Callable[..., PostgresStore]
+) -> None:
+    """In another order: the second one waits before its first, until the other has both."""
+    one, two = store(), store()
+    parked = {"crm": Event(), "erp": Event()}
+    faults: list[StorageUnavailable] = []
+
+    def park(database: PostgresDatabase, *names: str, go_on: Callable[[], object]) -> None:
+        def call(transaction: Transaction) -> None:
+            for name in names:
+                messages._parked(transaction, id(name), "orders", name, "pause")
+                parked[name].set()
+                go_on()
+
+        try:
+            database.apart(call)
+        except StorageUnavailable as fault:
+            faults.append(fault)
+
+    def until_the_second_waits() -> None:
+        waits = "SELECT 1 FROM pg_locks WHERE NOT granted"
+        while not (parked["erp"].is_set() or schema.do(waits)):
+            system_time.sleep(0.01)
+
+    given = {"go_on": until_the_second_waits}
+    first = Thread(target=park, args=(one.database, "crm", "erp"), kwargs=given)
+    first.start()
+    assert parked["crm"].wait(60)
+    park(two.database, "erp", "crm", go_on=lambda: None)
+    first.join()
+    assert faults == []
+    assert schema.do("SELECT COUNT(*) FROM parked") == [(2,)]
+
+
+def test_what_frees_a_pause_waits_for_nobody_who_parks_for_it(
+    schema: Schema, store: Callable[..., PostgresStore]
+) -> None:
+    """It leaves the row to a later claim."""
+
+    async def play() -> None:
+        one, two = store(), store()
+        await prime(two)
+        parked, go_on = Event(), Event()
+
+        def park(transaction: Transaction) -> None:
+            messages._parked(transaction, 1, "orders", "crm", "pause")
+            parked.set()
+            go_on.wait(60)
+
+        schema.do("INSERT INTO parked VALUES (1, 'orders', 'crm', 'pause')")
+        parking = Thread(target=partial(one.database.apart, park))
+        parking.start()
+        assert await asyncio.to_thread(parked.wait, 60)
+        two.leases.may_be_free()
+        await asyncio.sleep(0)
+        await two.leases._fill(RETRIES, two.leases._hands[RETRIES])
+        assert parking.is_alive()
+        assert schema.do("SELECT id FROM parked") == [(1,)]
+        go_on.set()
+        parking.join()
+        await two.leases._fill(RETRIES, two.leases._hands[RETRIES])
+        assert schema.do("SELECT id FROM parked") == []
+
+    run(play())
+
+
+# ── Connections ──
+
+
+def test_a_renewal_waits_for_no_write_that_takes_long(store: Callable[..., PostgresStore]) -> None:
+    one = store()
+    begun, go_on = Event(), Event()
+
+    def slow(_: object) -> None:
+        begun.set()
+        go_on.wait(60)
+
+    writing = Thread(target=partial(one.database.write, slow))
+    writing.start()
+    assert begun.wait(60)
+    before = one.database._writer.own.renewals
+    one.database.renew()
+    assert writing.is_alive()
+    go_on.set()
+    writing.join()
+    assert one.database._writer.own.renewals == before + 1
+
+
+def test_a_process_has_four_connections_at_most(
+    store: Callable[..., PostgresStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, opened = store(), []
+    open_ = Connecting.open
+
+    def counted(connecting: Connecting) -> psycopg.Connection[Any]:
+        opened.append(open_(connecting))
+        return opened[-1]
+
+    monkeypatch.setattr(Connecting, "open", counted)
+    go_on, begun = Event(), Semaphore(0)
+
+    def slow(_: object) -> None:
+        begun.release()
+        go_on.wait(60)
+
+    calls = one.database.write, *[one.database.read] * 4, *[one.database.apart] * 3
+    threads = [Thread(target=partial(call, slow)) for call in calls]
+    for each in threads:
+        each.start()
+    for _ in range(4):
+        assert begun.acquire(timeout=60)
+    assert len([each for each in opened if not each.closed]) <= 4
+    go_on.set()
+    for each in threads:
+        each.join()
+    assert len([each for each in opened if not each.closed]) <= 4
+
+
+# ── Long life ──
 
 
 def test_a_process_that_stops_inside_a_transaction_keeps_no_locks(

@@ -26,8 +26,8 @@ from shared.adapters.sql.postgres.connecting import (
     check,
     cut,
 )
-from shared.adapters.sql.postgres.transaction import MICROS, Transaction
-from shared.adapters.sql.postgres.writer import GroupWrite, PostgresWriter
+from shared.adapters.sql.postgres.transaction import MICROS, Process, Transaction
+from shared.adapters.sql.postgres.writer import GroupWrite, Own, PostgresWriter, is_lost
 from shared.engine.ports.measures import StoreMeasure
 from shared.errors import StorageUnavailable
 
@@ -38,6 +38,7 @@ RENEWED_EVERY, OBSERVED_EVERY = 10.0, 5.0
 _READERS = 2
 _READER_WAIT = 5.0  # for one that is free
 _HANGS_AFTER = 15.0
+_AGAIN_SECONDS = 1.0  # after a failure
 _MIGRATION_LOCK_MS = 60_000
 _FORGOTTEN_AFTER = 24 * 3600 * 1_000_000  # microseconds after a judgement
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # goes on while suspended
@@ -108,7 +109,9 @@ class PostgresDatabase:
         self.lost: Callable[[], object] = lambda: None
         self.may_be_free: Callable[[], object] = lambda: None
         self._readers: list[psycopg.Connection[Any]] = []
-        self._reading: dict[int, tuple[psycopg.Connection[Any], float]] = {}
+        self._keeper: psycopg.Connection[Any] | None = None  # of `apart`
+        self._keeping = Lock()
+        self._waiting: dict[int, tuple[psycopg.Connection[Any], float]] = {}  # for an answer
         self._free_readers = BoundedSemaphore(_READERS)
         self._lock = Lock()
         self._seen: dict[int, tuple[Seen, float]] = {}  # and since when a row is as it is
@@ -128,7 +131,7 @@ class PostgresDatabase:
             in_hand=lambda: self.in_hand(),  # noqa: PLW0108 - it is set later
             lost=self._lose,
         )
-        self.numbers = _Numbers(self._writer.process.start)
+        self.numbers = _Numbers(self._writer.own.process.start)
         self._ending = Event()
         self._work: list[Thread] = []
         self.observe()
@@ -137,10 +140,10 @@ class PostgresDatabase:
 
     @property
     def run(self) -> int:
-        return self._writer.process.run
+        return self._writer.own.process.run
 
     def run_of(self, taken: int) -> int:
-        return self.run if taken >> NUMBER_BITS == self._writer.process.id else -1
+        return self.run if taken >> NUMBER_BITS == self._writer.own.process.id else -1
 
     def write(
         self, write: Write[T], *, grows: bool = False, catalogue: Catalogue = Catalogue.FREE
@@ -180,30 +183,37 @@ class PostgresDatabase:
     @property
     def has_lease(self) -> bool:
         """Whether nobody else may have what is in hand: by time since a renewal was sent."""
-        return self._boottime() - self._writer.renewed_at < LEASE_SECONDS
+        return self._boottime() - self._writer.own.renewed_at < LEASE_SECONDS
 
     @property
     def is_elected(self) -> bool:
         """Whether this is the oldest process that is not dead."""
         alive = [seen.start for seen, _ in self._seen.values() if not seen.dead]
-        return self.has_lease and bool(alive) and self._writer.process.start == min(alive)
+        return self.has_lease and bool(alive) and self._writer.own.process.start == min(alive)
 
     def renew(self) -> None:
-        """Tell the others that this process lives."""
-        sent = 0.0
-
-        def write(writing: Any) -> int:
-            nonlocal sent
-            sent = self._boottime()
-            renewal = "UPDATE processes SET renewals = renewals + 1 WHERE id = ?"
-            ((now,),) = writing.rows(f"{renewal} RETURNING {MICROS}", self._writer.process.id)
-            return int(now)
-
-        now = self.write(write)
-        took = self._boottime() - sent
-        self._writer.renewed_at = max(self._writer.renewed_at, sent)
+        """Tell the others that this process lives; no commit that takes long is waited for."""
+        own, sent = self._writer.own, self._boottime()
+        renewal = "UPDATE processes SET renewals = renewals + 1 WHERE id = ?"
+        returned = f"{renewal} RETURNING {MICROS}, renewals"
+        try:
+            ((now, renewals),) = self.apart(
+                lambda transaction: transaction.rows(returned, own.process.id), own.process
+            )
+        except StorageUnavailable as error:
+            if is_lost(error.__cause__):
+                self._begin_anew(own)
+            raise
+        if renewals <= own.renewals:
+            self._begin_anew(own)
+            return
+        self._writer.renewed(own._replace(renewals=renewals, renewed_at=sent))
         self.time.tell(now)
-        self._told(moment(now), took)
+        self._told(moment(now), self._boottime() - sent)
+
+    def _begin_anew(self, own: Own) -> None:
+        if self._writer.lose(own):
+            self.write(lambda _: None)
 
     def observe(self) -> None:
         """Look who lives; mark as dead who has not renewed for long enough, by our own clock."""
@@ -224,13 +234,13 @@ class PostgresDatabase:
         if dead - {id_ for id_, (of, _) in before.items() if of.dead} and before:
             self.may_be_free()
         for id_, (of, since) in seen.items():
-            if not of.dead and now - since >= DEAD_SECONDS and id_ != self._writer.process.id:
+            if not of.dead and now - since >= DEAD_SECONDS and id_ != self._writer.own.process.id:
                 self._judge(id_, of)
 
     def end_process(self) -> None:
         """Tell the others that this process is no more, once it has handed back what it had."""
         ended = f"UPDATE processes SET dead = TRUE, judged = {MICROS} WHERE id = ?"
-        self.write(lambda writing: writing.run(ended, self._writer.process.id))
+        self.write(lambda writing: writing.run(ended, self._writer.own.process.id))
 
     def forget_processes(self) -> int:
         """Delete the rows of processes that were judged a day ago, and have nothing left."""
@@ -257,29 +267,36 @@ class PostgresDatabase:
             telemetry.warning("process.judged_dead", process=id_)
             self.may_be_free()
 
-    def apart(self, call: Callable[[Transaction], T]) -> T:
+    def apart(self, call: Callable[[Transaction], T], process: Process | None = None) -> T:
         """
-        Return what *call* returns in a transaction of its own, on a connection of its own.
+        Return what *call* returns in a transaction of its own, on a connection beside the writer's.
 
-        It holds no process, and so may wait for a lock that others hold.
+        If it holds no *process*, it may wait for a lock that others hold.
 
         Raises:
             StorageUnavailable: it may or may not be stored.
         """
-        try:
-            with self._connecting.open() as connection:
-                transaction = Transaction(connection, self._schema)
-                transaction.begin_without()
-                result = call(transaction)
-                transaction.execute("COMMIT")
-        except psycopg.Error as error:
-            telemetry.warning("storage.failed", error=type(error).__name__, detail=str(error))
-            raise StorageUnavailable from error
+        with self._keeping:
+            try:
+                connection = self._keeper or self._connecting.open()
+                self._keeper = None
+                with self._watched(connection):
+                    transaction = Transaction(connection, self._schema)
+                    if process:
+                        transaction.begin(process)
+                    else:
+                        transaction.begin_without()
+                    result = call(transaction)
+                    transaction.execute("COMMIT")
+            except psycopg.Error as error:
+                telemetry.warning("storage.failed", error=type(error).__name__, detail=str(error))
+                raise StorageUnavailable from error
+            self._keeper = connection
         return result
 
     def _lose(self) -> None:
-        telemetry.warning("process.begun_anew", process=self._writer.process.id)
-        self.numbers.begin(self._writer.process.start)
+        telemetry.warning("process.begun_anew", process=self._writer.own.process.id)
+        self.numbers.begin(self._writer.own.process.start)
         self.lost()
 
     # ── Operating ──
@@ -321,7 +338,7 @@ class PostgresDatabase:
         for each in self._work:
             each.join()
         self._writer.close()
-        for connection in self._readers:
+        for connection in filter(None, [*self._readers, self._keeper]):
             connection.close()
 
     def begin(self) -> None:
@@ -336,10 +353,13 @@ class PostgresDatabase:
             self._work[-1].start()
 
     def _keep(self, period: float, call: Callable[[], object]) -> None:
-        while not self._ending.wait(period):
+        pause = period
+        while not self._ending.wait(pause):
+            pause = period
             try:
                 call()
             except StorageUnavailable as error:
+                pause = min(period, _AGAIN_SECONDS)
                 telemetry.error("storage.failed", error="process", detail=str(error))
 
     def _cut_what_hangs(self) -> None:
@@ -348,7 +368,7 @@ class PostgresDatabase:
         if began is not None and began < limit and (connection := self._writer.connection):
             cut(connection)
         with self._lock:
-            hung = [each for each, at in self._reading.values() if at < limit]
+            hung = [each for each, at in self._waiting.values() if at < limit]
         for each in hung:
             cut(each)
 
@@ -362,25 +382,32 @@ class PostgresDatabase:
         """
         if not self._free_readers.acquire(timeout=_READER_WAIT):
             raise StorageUnavailable("all connections are in use")
-        connection = None
         try:
             connection = self._take_reader()
-            with self._lock:
-                self._reading[id(connection)] = connection, monotonic()
-            yield connection
+            with self._watched(connection):
+                yield connection
             with self._lock:
                 self._readers.append(connection)
-            connection = None
         except psycopg.Error as error:
             telemetry.error("storage.failed", error=type(error).__name__, detail=str(error))
             raise StorageUnavailable from error
         finally:
-            if connection:
-                with self._lock:
-                    self._reading.pop(id(connection), None)
-                with suppress(psycopg.Error):
-                    connection.close()
             self._free_readers.release()
+
+    @contextmanager
+    def _watched(self, connection: psycopg.Connection[Any]) -> Iterator[None]:
+        """Have a connection cut that hangs, and close it if something fails."""
+        with self._lock:
+            self._waiting[id(connection)] = connection, monotonic()
+        try:
+            yield
+        except BaseException:
+            with suppress(psycopg.Error):
+                connection.close()
+            raise
+        finally:
+            with self._lock:
+                self._waiting.pop(id(connection), None)
 
     def _take_reader(self) -> psycopg.Connection[Any]:
         """Return a connection that answers."""

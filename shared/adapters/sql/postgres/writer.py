@@ -12,15 +12,15 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from secrets import randbits
-from threading import Event
+from threading import Event, Lock
 from time import monotonic
-from typing import Any
+from typing import Any, NamedTuple
 
 import psycopg
 from psycopg.errors import Diagnostic
 
 from shared import telemetry
-from shared.adapters.sql.database import Catalogue, Write
+from shared.adapters.sql.database import Catalogue, Row, Write
 from shared.adapters.sql.dialects import MOST_NUMBER, NUMBER_BITS
 from shared.adapters.sql.group_writer import GroupWriter, WriteResult
 from shared.adapters.sql.postgres.connecting import Connecting, PostgresRefused
@@ -49,6 +49,14 @@ class GroupWrite:
 
     def __call__(self, writing: Any) -> Any:
         return self.call(writing)
+
+
+class Own(NamedTuple):
+    """What a process knows of its own row."""
+
+    process: Process
+    renewals: int  # at least: a lower number is there after a restore to an earlier point
+    renewed_at: float  # when the last renewal was sent
 
 
 class _LostProcess(Exception):
@@ -92,9 +100,9 @@ class PostgresWriter(GroupWriter):
         self.busy_since: float | None = None
         self.fault = ""
         self.commits, self.commit_seconds = 0, 0.0
-        self.renewed_at = 0.0
+        self._changing = Lock()  # `own`, also by whoever renews
         try:
-            self.process = self._register()
+            self.own = self._register()
         except psycopg.Error as error:
             raise connecting.refusal(error) from None
         super().__init__(self)  # type: ignore[arg-type]
@@ -108,6 +116,21 @@ class PostgresWriter(GroupWriter):
             self._disconnect()
         else:
             super().close()
+
+    def renewed(self, own: Own) -> None:
+        """Note a renewal, unless it was of a process that this one is no more."""
+        with self._changing:
+            if own.process.id == self.own.process.id:
+                renewals = max(own.renewals, self.own.renewals)
+                at = max(own.renewed_at, self.own.renewed_at)
+                self.own = self.own._replace(renewals=renewals, renewed_at=at)
+
+    def lose(self, own: Own) -> bool:
+        """Begin anew with the next write, if the process is as it was; tell whether it is."""
+        with self._changing:
+            is_same = own.process == self.own.process and not self._is_doubtful
+            self._is_lost = self._is_lost or is_same
+        return is_same
 
     @property
     def connection(self) -> psycopg.Connection[Any] | None:
@@ -184,7 +207,7 @@ class PostgresWriter(GroupWriter):
         try:
             with nullcontext() if is_careful else connection.pipeline():
                 transaction = Transaction(connection, self._schema)
-                transaction.begin(self.process, catalogue)
+                transaction.begin(self.own.process, catalogue)
                 results = [
                     self._execute(transaction, each, is_careful=is_careful) for each in group
                 ]
@@ -274,8 +297,9 @@ class PostgresWriter(GroupWriter):
     def _be_alive(self) -> None:
         """See to it that this process is one, under a number whose transactions are all known."""
         if self._is_lost:
-            self.process = self._register()
-            self._is_lost = self._is_doubtful = False
+            own = self._register()
+            with self._changing:
+                self.own, self._is_lost, self._is_doubtful = own, False, False
             self._lost()
         elif self._is_doubtful:
             self._renumber(())
@@ -321,42 +345,44 @@ class PostgresWriter(GroupWriter):
         """
         born = [number for each in births for number in each.births]
         numbers = [*self._in_hand(), *born]
-        connection, former = self._open(), self.process
+        connection, former = self._open(), self.own
         is_sent, began, sent = False, monotonic(), self._boottime()
         try:
             transaction = Transaction(connection, self._schema, is_repeat=True)
             transaction.begin_without()
-            transaction.exclude(former.id)
-            wanted = "SELECT number, dead, timeline FROM processes WHERE id = ?"
-            found = transaction.rows(wanted, former.id)
-            if not found or found[0][1:] != (False, transaction.timeline):
+            id_ = former.process.id
+            transaction.exclude(id_)
+            wanted = "SELECT number, renewals, dead, timeline FROM processes WHERE id = ?"
+            found = transaction.rows(wanted, id_)
+            if not found or not _is_ours(former, found[0], transaction.timeline):
                 transaction.execute("ROLLBACK")
                 raise _LostProcess
-            if (number := found[0][0] + 1) > MOST_NUMBER:
-                transaction.execute("ROLLBACK")
-                raise _LostProcess
-            process = former._replace(number=number)
-            changed = "UPDATE processes SET number = ?, renewals = renewals + 1 WHERE id = ?"
-            transaction.send(changed, number, former.id)
+            number, renewals = found[0][0] + 1, found[0][1] + 1
+            process = former.process._replace(number=number)
+            changed = "UPDATE processes SET number = ?, renewals = ? WHERE id = ?"
+            transaction.send(changed, number, renewals, id_)
             transaction.send(
                 "UPDATE messages SET run = ? WHERE run >= ? AND run < ? AND id = ANY(?)",
-                *(process.run, former.id << NUMBER_BITS, process.run, numbers),
+                *(process.run, id_ << NUMBER_BITS, process.run, numbers),
             )
-            self.process = process  # for the writes
+            self._be(former._replace(process=process))  # for the writes
             results = [self._run_apart(transaction, each) for each in births]
             self._write_counts(transaction)
             is_sent, began = True, monotonic()
             committed = transaction.execute("COMMIT")
         except psycopg.Error as error:
-            self.process = former
+            self._be(former)
             self._rolled_back(error, is_sent=is_sent)
             raise
-        self.process = process
         self._note_commit(committed, began)
-        self._is_doubtful, self.renewed_at = False, sent
+        self._be(Own(process, renewals, sent), is_doubtful=False)
         return results
 
-    def _register(self) -> Process:
+    def _be(self, own: Own, *, is_doubtful: bool = True) -> None:
+        with self._changing:
+            self.own, self._is_doubtful = own, is_doubtful
+
+    def _register(self) -> Own:
         """Be a process that nobody knows. Raises psycopg.Error."""
         connection, sent = self._open(), self._boottime()
         try:
@@ -375,8 +401,7 @@ class PostgresWriter(GroupWriter):
         except psycopg.Error:
             self._disconnect()
             raise
-        self.renewed_at = sent
-        return process
+        return Own(process, 0, sent)
 
     def _open(self) -> psycopg.Connection[Any]:
         self._is_unreplicated = False
@@ -392,8 +417,21 @@ class PostgresWriter(GroupWriter):
     def _disconnect(self) -> None:
         connection, self._connection_ = self._connection_, None
         if connection:
+            self._is_doubtful = True  # It may have been restored meanwhile.
             with suppress(psycopg.Error):
                 connection.close()
+
+
+def is_lost(error: BaseException | None) -> bool:
+    """Tell whether a process was not alive any more, or had another number."""
+    return isinstance(error, psycopg.Error) and error.sqlstate == _LOST
+
+
+def _is_ours(known: Own, row: Row, timeline: str) -> bool:
+    """Tell whether a row is still that of the process that is *known*, whose numbers only rise."""
+    number, renewals, is_dead, began_in = row
+    only_rises = MOST_NUMBER > number >= known.process.number and renewals >= known.renewals
+    return only_rises and not is_dead and began_in == timeline
 
 
 def _is_cut(error: psycopg.Error) -> bool:
