@@ -109,6 +109,18 @@ class PostgresServer:
                     os.kill(child, how)
         (self.data / "postmaster.pid").unlink(missing_ok=True)
 
+    def keep_copy(self) -> None:
+        """Copy the files of a server that is stopped."""
+        self._copy(self.data, self.folder / "copy")
+
+    def restore_copy(self) -> None:
+        """Let a server that is stopped have the files of the copy."""
+        shutil.rmtree(self.data)
+        self._copy(self.folder / "copy", self.data)
+
+    def _copy(self, source: Path, target: Path) -> None:
+        self._run(["cp", "-a", source, target])
+
     def signal(self, how: signal.Signals) -> None:
         """Send a signal to all its processes."""
         assert self._process

@@ -1,4 +1,8 @@
-"""A standby is promoted after its primary was killed: each process begins anew, and goes on."""
+"""
+A standby is promoted after its primary was killed, or a copy restored while servers run.
+
+Each process begins anew, and goes on.
+"""
 
 from __future__ import annotations
 
@@ -53,3 +57,33 @@ def test_what_a_process_had_in_hand_at_a_failover_is_claimed_anew() -> None:
         database = PostgresDatabase(Connecting(read_url(url)))
         with closing(PostgresStore(database, threads=SystemThreads())) as store:
             asyncio.run(asyncio.wait_for(play(store, primary, standby), 120))
+
+
+def test_a_process_that_runs_while_a_copy_is_restored_begins_anew() -> None:
+    """It has settled since what is in its hand in the copy: nobody would have it else."""
+
+    async def play(store: PostgresStore, server: PostgresServer) -> None:
+        lease = await in_hand(store)
+        former = store.database.run >> 20
+        server.stop()
+        server.keep_copy()
+        server.start()
+        (crm,) = parts("crm")
+        assert await settle(store, lease, Settlement(part=crm)) == [Answer.SETTLED]
+        await asyncio.to_thread(store.database.renew)
+        server.stop()
+        server.restore_copy()
+        server.start()
+        await store.sender.put(NEW, "after it")
+        assert store.database.run >> 20 != former
+        dead = f"UPDATE pushgrid.processes SET dead = TRUE WHERE id = {former}"  # noqa: S608
+        server.do(dead, DATABASE)
+        found: list[Lease] = []
+        while len(found) < 2:
+            found += await store.leases.claim(NEW, MOST)
+        assert [each.body for each in found] == [lease.body, b"after it"]
+
+    with running_postgres() as server:
+        database = PostgresDatabase(Connecting(read_url(server.url())))
+        with closing(PostgresStore(database, threads=SystemThreads())) as store:
+            asyncio.run(asyncio.wait_for(play(store, server), 120))

@@ -11,7 +11,7 @@ import itertools
 import json
 import time as system_time
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from datetime import datetime, timedelta
 from functools import partial
 from threading import Event, Semaphore, Thread
@@ -561,6 +561,36 @@ def test_after_a_failover_a_process_begins_anew(
     run(play())
 
 
+@pytest.mark.parametrize(
+    "restored",
+    [
+        "DELETE FROM processes",
+        "UPDATE processes SET number = 1",
+        "UPDATE processes SET renewals = 0",
+    ],
+)
+def test_after_a_restore_to_an_earlier_point_a_process_begins_anew(
+    schema: Schema, store: Callable[..., PostgresStore], restored: str
+) -> None:
+    """Its row is gone, or has a number of before: what it has in hand may be there once more."""
+
+    async def play() -> None:
+        one = store()
+        lease = await in_hand(one)
+        one.database._writer._is_doubtful = True
+        await one.sender.put(NEW, "under its second number")
+        await asyncio.to_thread(one.database.renew)
+        former = id_of(one)
+        schema.do(restored)
+        with suppress(StorageUnavailable):
+            await asyncio.to_thread(one.database.renew)
+        (crm,) = parts("crm")
+        assert await settle(one, lease, Settlement(part=crm)) == [Answer.NOT_OURS]
+        assert id_of(one) != former
+
+    run(play())
+
+
 # ── An end in order (rule 19) ──
 
 
@@ -730,7 +760,9 @@ def test_a_process_has_four_connections_at_most(
         begun.release()
         go_on.wait(60)
 
-    calls = one.database.write, *[one.database.read] * 4, *[one.database.apart] * 3
+    database = one.database
+    calls: list[Callable[..., object]] = [database.write, *[database.read] * 4]
+    calls += [database.apart] * 3
     threads = [Thread(target=partial(call, slow)) for call in calls]
     for each in threads:
         each.start()

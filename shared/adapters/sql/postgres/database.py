@@ -278,8 +278,8 @@ class PostgresDatabase:
         """
         with self._keeping:
             try:
-                connection = self._keeper or self._connecting.open()
-                self._keeper = None
+                kept, self._keeper = self._keeper, None
+                connection = kept if kept and _answers(kept) else self._connecting.open()
                 with self._watched(connection):
                     transaction = Transaction(connection, self._schema)
                     if process:
@@ -416,11 +416,7 @@ class PostgresDatabase:
                 connection = self._readers.pop() if self._readers else None
             if connection is None:
                 return self._connecting.open()
-            try:
-                connection.execute("SELECT 1")
-            except psycopg.Error:
-                connection.close()
-            else:
+            if _answers(connection):
                 return connection
 
     def _migrate(self, connection: psycopg.Connection[Any]) -> None:
@@ -456,6 +452,16 @@ class PostgresDatabase:
                     *(each.number, each.oldest, each.program),
                 )
         transaction.execute("COMMIT")
+
+
+def _answers(connection: psycopg.Connection[Any]) -> bool:
+    """Tell whether a connection can be used; else it is closed."""
+    try:
+        connection.execute("SELECT 1")
+    except psycopg.Error:
+        connection.close()
+        return False
+    return True
 
 
 class _Numbers:
