@@ -584,9 +584,9 @@ def test_after_a_restore_to_an_earlier_point_a_process_begins_anew(
         schema.do(restored)
         with suppress(StorageUnavailable):
             await asyncio.to_thread(one.database.renew)
+        assert id_of(one) != former
         (crm,) = parts("crm")
         assert await settle(one, lease, Settlement(part=crm)) == [Answer.NOT_OURS]
-        assert id_of(one) != former
 
     run(play())
 
