@@ -52,14 +52,13 @@ class PostgresAttempts(SqlAttempts):
             self._apart(lambda transaction: _make(transaction, sorted(wanted - known)))
 
     def _too_old(self, limit: int) -> list[int]:
-        """Return the days before *limit*, and the oldest of what is too much, in order."""
-        left = self.most_bytes
+        """Return the days before *limit*, and the oldest before today of what is too much."""
+        left, today = self.most_bytes, day_of(micros(self._clock.now()))
         old = []
-        rows = "SELECT day FROM attempt_days ORDER BY day DESC"
-        for number, (day,) in enumerate(self._rows(rows)):
+        for (day,) in self._rows("SELECT day FROM attempt_days ORDER BY day DESC"):
             ((size,),) = self._rows("SELECT pg_total_relation_size(to_regclass(?))", _table(day))
             left -= size or 0
-            if day < limit or (left < 0 and number):
+            if day < limit or (left < 0 and day < today):
                 old.append(day)
         return sorted(old)
 

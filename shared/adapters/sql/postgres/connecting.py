@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import logging
+import math
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from os import dup
+from random import SystemRandom
+from time import monotonic
 from typing import Any
 
 import psycopg
@@ -28,7 +31,8 @@ _DEFAULTS = {
     "keepalives_count": 3,
     "tcp_user_timeout": 10_000,
 }
-_SECURE = ("require", "verify-ca", "verify-full")
+_CHANCE = SystemRandom()
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0  # seconds between tries to connect, on average
 
 
 class PostgresRefused(InvalidSettings):
@@ -58,11 +62,26 @@ def read_url(text: str) -> dict[str, Any]:
 
 
 class Connecting:
-    """Opens connections by the parameters of a URL, each for one thread at a time."""
+    """
+    Opens connections by the parameters of a URL, each for one thread at a time.
 
-    def __init__(self, parameters: Mapping[str, Any], *, prepares: bool = True) -> None:
+    After a failure none is tried for a while, by *seconds*: longer after each, and by *chance*
+    (from 0 to 1) not as long as in other processes, which would all come back at the same moment.
+    """
+
+    def __init__(
+        self,
+        parameters: Mapping[str, Any],
+        *,
+        prepares: bool = True,
+        seconds: Callable[[], float] = monotonic,
+        chance: Callable[[], float] = _CHANCE.random,
+    ) -> None:
         self._parameters = {**_DEFAULTS, **parameters}
         self._prepares = prepares
+        self._seconds = seconds
+        self._chance = chance
+        self._pause, self._again_at = 0.0, -math.inf
 
     @property
     def place(self) -> str:
@@ -73,12 +92,20 @@ class Connecting:
 
     def open(self) -> psycopg.Connection[Any]:
         """Connect. Raises psycopg.Error."""
-        connection = psycopg.connect(
-            autocommit=True,
-            prepare_threshold=5 if self._prepares else None,
-            cursor_factory=psycopg.RawCursor,
-            **self._parameters,
-        )
+        if self._seconds() < self._again_at:
+            raise psycopg.OperationalError("it was not reached just now, and is tried again soon")
+        try:
+            connection = psycopg.connect(
+                autocommit=True,
+                prepare_threshold=5 if self._prepares else None,
+                cursor_factory=psycopg.RawCursor,
+                **self._parameters,
+            )
+        except psycopg.Error:
+            self._pause = min(2 * self._pause or _FIRST_PAUSE, _LONGEST_PAUSE)
+            self._again_at = self._seconds() + self._pause * (0.5 + self._chance())
+            raise
+        self._pause = 0.0
         connection.adapters.register_dumper(int, Int8Dumper)
         return connection
 
