@@ -44,18 +44,19 @@ SQLITE = Dialect(
 
 #: The leases that are free by definition: of a process that is marked dead, or of a lower number.
 _FREE = (
-    f"run BETWEEN processes.id << {NUMBER_BITS} AND (processes.id << {NUMBER_BITS})"
+    f"run > 0 AND run BETWEEN processes.id << {NUMBER_BITS} AND (processes.id << {NUMBER_BITS})"
     f" + CASE WHEN dead THEN {MOST_NUMBER} ELSE number - 1 END"
 )
+_BY_ID = "messages.id + 0"  # By the index of ids, what nobody has would be read from the start.
 _ATTEMPT = "topic, subscription, hour, system_id, number, ends, event_id, made, replay_of, record"
 _SKIP = " FOR UPDATE OF messages SKIP LOCKED"
 _PARKING = 0x50475250  # "PGRP": the first key of a lock
 POSTGRESQL = Dialect(
     left=f"SELECT messages.id FROM processes JOIN messages ON {_FREE}"
-    f" WHERE run <> ? AND queue = ? AND deaths < ? ORDER BY messages.id LIMIT ?{_SKIP}",
+    f" WHERE run <> ? AND queue = ? AND deaths < ? ORDER BY {_BY_ID} LIMIT ?{_SKIP}",
     suspects=f"SELECT messages.id FROM messages LEFT JOIN processes ON {_FREE} WHERE deaths >= 2"
     " AND ((processes.id IS NOT NULL AND run <> ? AND deaths >= ?) OR (run = 0 AND deaths >= ?))"
-    f" ORDER BY messages.id LIMIT ?{_SKIP}",
+    f" ORDER BY {_BY_ID} LIMIT ?{_SKIP}",
     skipping=" FOR UPDATE SKIP LOCKED",
     locking=" FOR UPDATE",
     sharing=" FOR SHARE",
