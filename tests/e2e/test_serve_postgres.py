@@ -161,6 +161,25 @@ def test_what_a_server_that_ends_has_not_begun_to_push_another_pushes_at_once(
         assert not [each for each in two.lines if "process.judged_dead" in each]
 
 
+def test_a_restored_copy_is_held_before_its_first_delivery(serve, store, tmp_path):
+    """What is published is kept, and pushed once an operator resumes."""
+    with running_subscriber() as crm:
+        first = serve("--store", store, "--file", write(tmp_path, configuration(crm=crm.url)))
+        assert first.url
+        first.logged("file.applied")
+        key = first.arm.key("orders")
+        first.end()
+        held = serve("--store", store, "--hold")
+        assert held.logged("server.held")["subscriptions"] == 1
+        assert post(held.url, "orders", key, ONE_EVENT).status_code == 200
+        held.end()
+        assert not crm.pushes
+        again = serve("--store", store)
+        assert again.url
+        again.arm.act("orders", "crm", "resume")
+        assert crm.wait_for(lambda pushes: ids(pushes) == {"1"})
+
+
 @pytest.mark.parametrize("fault", ["argument", "password", "key", "folder"])
 def test_what_is_wrong_ends_the_start_with_2_and_shows_no_password(
     serve, store, postgres, tmp_path, fault

@@ -20,7 +20,14 @@ from functools import partial
 from itertools import count
 from typing import NamedTuple
 
-from shared.adapters.sql.database import Database, Row, WriteTransaction, micros, moment
+from shared.adapters.sql.database import (
+    Database,
+    ReadTransaction,
+    Row,
+    WriteTransaction,
+    micros,
+    moment,
+)
 from shared.adapters.sql.messages import (
     NEVER,
     NewMessage,
@@ -53,6 +60,9 @@ DEATHS = 6  # from then on it does not run
 SUSPECT_SECONDS = 3.0  # a process that lives so long with suspects has survived them
 _BATCH = 256
 _LOOK_SECONDS = 60.0  # a clock that was set is noticed by then
+#: Before what others store is seen, it may have been due for so long; they have no older news.
+_LATE = timedelta(seconds=10)
+_ALL_SECONDS = 60.0  # between looks at everything that is due, where others store it
 _LOOP_SECONDS = 2.0  # until the loop has taken what was stored
 _LEASE_SECONDS = 1.0  # between looks whether this process has its lease again
 _CLAIM = (
@@ -60,7 +70,10 @@ _CLAIM = (
     " deaths = deaths + CASE WHEN run > 0 THEN 1 ELSE 0 END"
     " WHERE id IN ({}) RETURNING id, queue, body, due, deaths, receives"
 )
-_DUE = "SELECT id FROM messages WHERE run = 0 AND queue = ? AND due <= ? ORDER BY due, id LIMIT ?"
+_DUE = (
+    "SELECT id FROM messages WHERE run = 0 AND queue = ? AND due BETWEEN ? AND ?"
+    " ORDER BY due, id LIMIT ?"
+)
 _FREED = "SELECT id FROM messages WHERE parked = ? ORDER BY id LIMIT ?"
 _MINE = "id = ? AND run = ?"
 _BORN = f"SELECT id, queue, body, due, deaths, receives FROM messages WHERE {_MINE}"
@@ -95,6 +108,8 @@ class _Hand:
         self.reserved = 0  # for messages that are being stored or claimed
         self.next_due: datetime | None = moment(0)  # at a start something may be
         self.news = asyncio.Event()
+        self.floor = 0  # a time in microseconds: nothing in the table alone was due before
+        self.all_at = 0.0  # by the loop's clock: when that is looked at again
         self.look_at = math.inf  # by the loop's clock: when others may have stored something
 
     @property
@@ -111,9 +126,21 @@ class _Hand:
         leases = [*self.ready, *(lease for _, _, lease in self.ahead)]
         return [*(number for number, _ in self.out), *(receipt_of(each).number for each in leases)]
 
+    @property
+    def read_from(self) -> int:
+        """From when on what is due has to be read, in microseconds."""
+        return self.floor if loop_time() < self.all_at else 0
+
+    def has_read(self, floor: int, until: datetime, all_every: float) -> None:
+        """Note that all was claimed that was due from *floor* on *until* then."""
+        self.floor = micros(until - _LATE)
+        if not floor:
+            self.all_at = loop_time() + all_every
+
     def note(self, due: datetime) -> None:
         """Note that a message in the table alone is due then."""
         self.next_due = due if self.next_due is None else min(due, self.next_due)
+        self.floor = min(self.floor, micros(due))
         self.news.set()
 
 
@@ -135,6 +162,7 @@ class SqlLeases:
         look_every: float = math.inf,
     ) -> None:
         self._look_every = look_every
+        self._all_every = _ALL_SECONDS if look_every < math.inf else 0.0
         self._database = database
         self._clock = clock
         self._off_loop = off_loop
@@ -298,10 +326,14 @@ class SqlLeases:
         await self._let_go(self._numbers())
 
     async def _let_go(self, numbers: Collection[int]) -> None:
+        put = "UPDATE messages SET run = 0, receipt = receipt + 1"
+        # Others look for what is due as late as it is stored.
+        now = micros(self._now())
+        put += f", due = CASE WHEN due < ? THEN ? ELSE due END WHERE {_MINE}"
+
         def write(writing: WriteTransaction) -> None:
             for number in numbers:
-                statement = f"UPDATE messages SET run = 0, receipt = receipt + 1 WHERE {_MINE}"
-                if writing.run(statement, number, self._database.run):
+                if writing.run(put, now, now, number, self._database.run):
                     put_down(writing, number)
 
         await self._database.write_on_loop(write)
@@ -331,6 +363,7 @@ class SqlLeases:
     def _look_anew(self) -> None:
         self._looks_for_suspects = True
         for hand in self._hands.values():
+            hand.all_at = 0.0
             hand.note(self._now())
 
     def _is_behind(self, hand: _Hand) -> bool:
@@ -358,8 +391,14 @@ class SqlLeases:
         return max(0.0, min([*waits, hand.look_at - loop_time(), _LOOK_SECONDS]))
 
     async def _fill(self, queue: Queue, hand: _Hand) -> None:
-        """Claim from the table what is due, and first what a process had that has died."""
+        """
+        Claim from the table what is due, and first what a process had that has died.
+
+        The rows of what was claimed before are not read again: as long as somebody has a snapshot
+        of before, they can't be removed.
+        """
         most = min(_BATCH, hand.room)
+        floor = hand.read_from
         doubtful = hand.doubtful[:most]
         now = self._now()
         until = now + AHEAD
@@ -370,18 +409,14 @@ class SqlLeases:
             left = run, run, queue.value, DEATHS_TOGETHER - 1, most - len(rows)
             rows += writing.rows(_CLAIM.format(words.left), *left)
             if len(rows) < most:
-                due = queue.value, micros(until), most - len(rows)
+                due = queue.value, floor, micros(until), most - len(rows)
                 rows += writing.rows(_CLAIM.format(_DUE + words.skipping), run, *due)
             if queue is Queue.RETRIES:
                 rows += self._claim_freed(writing, most - len(rows), micros(now))
             is_all = len(rows) < most
             rows = _merge(writing, [_open(writing, row) for row in rows], run)
             leases = [_lease(row, run) for row in rows]
-            if not is_all:
-                return leases, until
-            wanted = "SELECT MIN(due) FROM messages WHERE run = 0 AND queue = ? AND due < ?"
-            ((next_due,),) = writing.rows(wanted, queue.value, NEVER)
-            return leases, None if next_due is None else moment(next_due)
+            return leases, _next_due(writing, queue, floor) if is_all else until
 
         def then(claimed: tuple[list[Lease], datetime | None] | None) -> None:
             # In the order of the commits: what is put later is noted later.
@@ -389,6 +424,8 @@ class SqlLeases:
             if claimed:
                 hand.doubtful = hand.doubtful[len(doubtful) :]
                 leases, hand.next_due = claimed
+                if hand.next_due != until:
+                    hand.has_read(floor, until, self._all_every)
                 for lease in leases:
                     heapq.heappush(hand.ahead, (receipt_of(lease).due, next(self._order), lease))
 
@@ -486,6 +523,12 @@ class SqlLeases:
             self._is_over.set()
         if self._is_behind(hand):
             hand.news.set()
+
+
+def _next_due(reading: ReadTransaction, queue: Queue, floor: int) -> datetime | None:
+    wanted = "SELECT MIN(due) FROM messages WHERE run = 0 AND queue = ? AND due BETWEEN ? AND ?"
+    ((due,),) = reading.rows(wanted, queue.value, floor, NEVER - 1)
+    return None if due is None else moment(due)
 
 
 def _merge(writing: WriteTransaction, rows: Sequence[Row], run: int) -> list[Row]:

@@ -44,6 +44,14 @@ class Schema:
             schema=self._name, clock=clock, boottime=boottime, threads=SystemThreads()
         )
 
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Hold a snapshot of another one's: what is deleted meanwhile is not removed."""
+        with self._server.connected() as connection:
+            connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+            connection.execute("SELECT 1 FROM pg_class LIMIT 1")
+            yield
+
     def do(self, statement: str, *parameters: object) -> list[Row]:
         """Run a statement in the schema."""
         with self._server.connected(ROLE) as connection:

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from pushgrid.testing.memory import START, FakeClock
+from shared.adapters.sql import leases
+from shared.adapters.sql.database import micros
 from shared.adapters.sql.dialects import POSTGRESQL
 from shared.adapters.sql.postgres.store import PostgresStore
 from shared.adapters.sql.postgres.transaction import Transaction
@@ -49,6 +51,82 @@ def test_a_look_for_what_the_dead_had_reads_nothing_that_waits(
             statement = statement.replace("?", each, 1)
         plan = [line for (line,) in schema.do(f"EXPLAIN {statement}")]
         assert not [each for each in plan if "Seq Scan on messages" in each or "pkey" in each]
+
+
+def test_while_a_snapshot_is_held_claims_do_not_read_what_was_claimed_before(
+    schema: Schema, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rows of messages that have ended stay in the index until the snapshot is gone."""
+    read: list[int] = []
+    execute = Transaction.execute
+
+    def counted(transaction: Transaction, statement: str, *given: Any) -> Any:
+        if statement == "COMMIT":
+            rows = (
+                "SELECT pg_stat_get_xact_tuples_returned('messages_due'::regclass),"
+                " pg_stat_force_next_flush()"
+            )
+            read.extend(count for count, _ in execute(transaction, rows).fetchall())
+        return execute(transaction, statement, *given)
+
+    async def deliver(store: PostgresStore, clock: FakeClock, count: int) -> None:
+        texts = [f"message {number}" for number in range(count)]
+        await store.sender.put_all(Queue.RETRIES, texts, timedelta(milliseconds=1))
+        clock.advance(timedelta(seconds=1))
+        while count:
+            found = await store.leases.claim(Queue.RETRIES, 100)
+            count -= len(found)
+            await asyncio.gather(*map(store.leases.end, found))
+
+    async def play() -> None:
+        clock = FakeClock()
+        with schema.store(clock=clock) as store:
+            await prime(store)
+            for _ in range(5):
+                await deliver(store, clock, 100)
+            clock.advance(leases._LATE)
+            monkeypatch.setattr(Transaction, "execute", counted)
+            await deliver(store, clock, 1)
+            read.clear()
+            await deliver(store, clock, 50)
+
+    with schema.store():  # makes the schema
+        pass
+    with schema.snapshot():
+        asyncio.run(asyncio.wait_for(play(), 60))
+    claimed = 51
+    assert claimed <= sum(read) <= 2 * claimed
+
+
+def test_what_is_stored_very_late_is_found_by_a_look_at_all_that_is_due(schema: Schema) -> None:
+    async def play() -> None:
+        with schema.store() as one, schema.store(clock=FakeClock()) as two:
+            await prime(one)
+            hand = one.leases._hands[Queue.RETRIES]
+            assert hand.read_from > 0
+            await two.sender.put(Queue.RETRIES, "late", timedelta(seconds=1))
+            await one.leases._fill(Queue.RETRIES, hand)
+            assert not hand.ahead
+            hand.all_at = 0.0
+            await one.leases._fill(Queue.RETRIES, hand)
+            assert len(hand.ahead) == 1
+
+    asyncio.run(play())
+
+
+def test_what_is_handed_back_is_due_now(schema: Schema) -> None:
+    """Others would not look for what has been due for long."""
+
+    async def play() -> None:
+        with schema.store() as store:
+            await prime(store)
+            await store.sender.put(Queue.DELIVERIES, "one")
+            before = micros(store.time.now())
+            schema.do("UPDATE messages SET due = 0")
+            await store.leases.hand_back()
+            assert schema.do("SELECT due >= $1 FROM messages", before) == [(True,)]
+
+    asyncio.run(play())
 
 
 def days(schema: Schema) -> list[str]:
