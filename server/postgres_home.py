@@ -31,11 +31,11 @@ DEAD_LETTERS_KEPT_FOR = timedelta(days=90)
 _RETENTION_EVERY, _RETENTION_AT_MOST = timedelta(hours=1), timedelta(minutes=1)
 
 
-def check_store(options: PostgresOptions) -> None:
-    """Raise CannotStart if a home could not use the database."""
+def check_store(options: PostgresOptions) -> str | None:
+    """Return what is doubtful. Raises CannotStart: a home could not use the database."""
     connecting = Connecting(options.parameters, prepares=not options.is_pooled)
     try:
-        connecting.check(allows_async=options.allows_async)
+        return connecting.check(allows_async=options.allows_async)
     except InvalidSettings as error:
         raise CannotStart(error.message) from None
 

@@ -43,13 +43,13 @@ def find_store(argument: str | None, environ: Mapping[str, str]) -> dict[str, An
         raise CannotStart(
             "The package for PostgreSQL is not installed: pip install 'pushgrid[postgres]'."
         )
-    from shared.adapters.sql.postgres.connecting import read_url
+    from shared.adapters.sql.postgres.connecting import SECRETS, read_url
 
     try:
         found = read_url(url)
     except InvalidSettings as error:
         raise CannotStart(f"{name}: {error.message}") from None
-    if argument and "password" in found:
+    if argument and SECRETS & found.keys():
         raise CannotStart(
             "--store has a password, which every user of this machine sees in the list of "
             f"processes: set {STORE} or {STORE}{IN_A_FILE} instead, or give the password by "

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+import trustme
 
 from shared.adapters.sql.postgres.connecting import Connecting, read_url
 from shared.adapters.sql.postgres.database import PostgresDatabase, boottime
@@ -73,6 +74,16 @@ class PostgresServer:
         at = ["-h", str(of.folder), "-p", str(of.port), "-U", OWNER]
         self._run([*self._program("pg_basebackup"), "-D", self.data, *at, "-R", "-c", "fast"])
         self.start()
+
+    def demand_tls(self, certificate: trustme.LeafCert) -> None:
+        """Admit only TLS over TCP; it has to be started with ``ssl=on``."""
+        (self.data / "server.crt").write_bytes(certificate.cert_chain_pems[0].bytes())
+        key = self.data / "server.key"
+        key.write_bytes(certificate.private_key_pem.bytes())
+        key.chmod(0o600)
+        if not os.geteuid():
+            os.chown(key, _NOBODY, _NOBODY)
+        (self.data / "pg_hba.conf").write_text(_ACCESS.replace("host ", "hostssl "))
 
     def promote(self) -> None:
         """Be a primary."""
@@ -143,6 +154,12 @@ class PostgresServer:
             cursor = connection.execute(statement.encode())
             return list(cursor.fetchall()) if cursor.description else []
 
+    def end_sessions(self, role: str) -> None:
+        """Cut all connections of a role."""
+        ended = b"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = %s"
+        with self.connected() as connection:
+            connection.execute(ended, [role])
+
     def url(self, database: str = DATABASE) -> str:
         """Return the URL of a database on its socket, where no password is asked for."""
         return f"postgresql://{ROLE}@/{database}?host={self.folder}&port={self.port}"
@@ -171,10 +188,10 @@ class PostgresServer:
         """Return the name of a schema that nobody has."""
         return f"s{uuid.uuid4().hex[:12]}"
 
-    def new_database(self) -> str:
+    def new_database(self, options: str = "") -> str:
         """Make an empty database of `ROLE`; return its name."""
         name = f"d{uuid.uuid4().hex[:12]}"
-        self.do(f"CREATE DATABASE {name} OWNER {ROLE}")
+        self.do(f"CREATE DATABASE {name} OWNER {ROLE} {options}")
         return name
 
     def _answers(self) -> bool:

@@ -229,3 +229,29 @@ def test_the_database_is_killed_under_load_and_the_servers_go_on(serve, tmp_path
         assert crm.wait_for(lambda pushes: of_all <= ids(pushes))
         # Each is ready once it has stored something, such as a claim.
         until(lambda: (one.probes, two.probes) == ((200, 200), (200, 200)))
+
+
+def test_a_password_that_is_changed_meanwhile_is_named_and_never_shown(serve, postgres):
+    """By readiness, with what to do; neither by log, status nor the list of processes."""
+    role = postgres.new_database()
+    secret = f"secret-{role}"
+    postgres.do(f"CREATE ROLE {role} LOGIN PASSWORD '{secret}'")
+    postgres.do(f"ALTER DATABASE {role} OWNER TO {role}")
+    url = f"postgresql://{role}:{secret}@127.0.0.1:{postgres.port}/{role}"
+    server = serve(PUSHGRID_STORE=url)
+    assert server.url
+    postgres.do(f"ALTER ROLE {role} PASSWORD 'another'")
+    postgres.end_sessions(role)
+    until(lambda: server.probes[1] == 503)
+    shown = [requests.get(f"{server.url}/readyz", timeout=PATIENCE).text]
+    assert "role or password is wrong" in shown[0]
+    assert "PUSHGRID_STORE_FILE" in shown[0]
+    headers = {"Authorization": f"Bearer {ADMIN}"}
+    shown += [
+        requests.get(f"{server.url}/status/{each}", headers=headers, timeout=60).text
+        for each in ("health", "metrics", "topics")
+    ]
+    shown.append(Path(f"/proc/{server.process.pid}/cmdline").read_text())
+    postgres.do(f"ALTER ROLE {role} PASSWORD '{secret}'")
+    until(lambda: server.probes[1] == 200)
+    assert not [each for each in (*shown, *server.lines) if secret in each]

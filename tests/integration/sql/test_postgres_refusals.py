@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import closing
+
 import pytest
+import trustme
 
 from shared.adapters.sql import migrations
 from shared.adapters.sql.migrations import Migration
@@ -10,16 +14,28 @@ from shared.adapters.sql.postgres import connecting
 from shared.adapters.sql.postgres import database as database_module
 from shared.adapters.sql.postgres.connecting import Connecting, PostgresRefused, read_url
 from shared.adapters.sql.postgres.database import PostgresDatabase
+from tests.functional.deployment import Logged
 from tests.integration.sql.databases import Schema
-from tests.postgres_server import DATABASE, PASSWORD, ROLE, PostgresServer
+from tests.postgres_server import (
+    DATABASE,
+    PASSWORD,
+    ROLE,
+    PostgresServer,
+    programs,
+    running_postgres,
+)
 
 _SAID = {
     "password": "role or password is wrong, or the password is missing. Set it by",
     "no password": "role or password is wrong, or the password is missing. Set it by",
-    "database": "there is no such database: CREATE DATABASE",
+    "database": "there is no such database, or it admits nobody: CREATE DATABASE",
     "role": "there is no such role, or it may not log in: CREATE ROLE",
     "host": "its host has no address. Correct the name",
     "port": "nobody answers there. Start it, or correct host and port",
+    "full": "it has no free connection. Raise max_connections, or the CONNECTION LIMIT",
+    "nobody": "there is no such database, or it admits nobody",
+    "not admitted": "the role may not connect to it: GRANT CONNECT ON DATABASE",
+    "standby wanted": "not in hot standby mode. Correct the URL",
     "TLS": r"TLS is demanded \(sslmode\), and the server has none.*Turn it on \(ssl = on\)",
     "authority": r"TLS is demanded \(sslmode\).*name its authority with sslrootcert",
 }
@@ -34,15 +50,29 @@ def _url(server: PostgresServer, fault: str) -> str:
         "role": f"postgresql://missing@/{DATABASE}?host={server.folder}&port={server.port}",
         "host": good.replace("127.0.0.1", "missing.invalid"),
         "port": good.replace(str(server.port), "1"),
+        "full": good.replace(f"//{ROLE}:", "//limited:"),
+        "nobody": good.replace(f"/{DATABASE}", "/closed"),
+        "not admitted": good.replace(f"/{DATABASE}", "/postgres"),
+        "standby wanted": f"{good}?target_session_attrs=standby",
         "TLS": f"{good}?sslmode=require",
         "authority": f"{good}?sslmode=verify-full&sslrootcert=/missing",
     }[fault]
 
 
+@pytest.fixture(scope="module")
+def faulty(postgres: PostgresServer) -> PostgresServer:
+    """Give the server, with a role and databases that admit nobody."""
+    postgres.do(f"CREATE ROLE limited LOGIN PASSWORD '{PASSWORD}' CONNECTION LIMIT 0")
+    postgres.do("CREATE DATABASE closed")
+    postgres.do("ALTER DATABASE closed ALLOW_CONNECTIONS false")
+    postgres.do("REVOKE CONNECT ON DATABASE postgres FROM PUBLIC")
+    return postgres
+
+
 @pytest.mark.parametrize("fault", _SAID)
-def test_what_is_wrong_is_said_with_its_remedy(postgres: PostgresServer, fault: str) -> None:
+def test_what_is_wrong_is_said_with_its_remedy(faulty: PostgresServer, fault: str) -> None:
     with pytest.raises(PostgresRefused, match=_SAID[fault]) as refused:
-        Connecting(read_url(_url(postgres, fault))).check()
+        Connecting(read_url(_url(faulty, fault))).check()
     said = refused.value.message
     assert PASSWORD not in said
     assert "wrong-secret" not in said
@@ -59,7 +89,75 @@ def test_a_database_that_does_not_wait_for_its_disk_is_refused(postgres: Postgre
     database = Connecting(read_url(postgres.url(name)))
     with pytest.raises(PostgresRefused, match=r"synchronous_commit is off.*ALTER ROLE"):
         database.check()
-    database.check(allows_async=True)
+    assert "--unsafe-store allows it" in str(database.check(allows_async=True))
+    assert Connecting(read_url(postgres.url())).check() is None
+
+
+def test_an_unsafe_database_is_logged(postgres: PostgresServer, logged: Logged) -> None:
+    name = postgres.new_database()
+    postgres.do(f"ALTER ROLE {ROLE} IN DATABASE {name} SET synchronous_commit = off")
+    with closing(PostgresDatabase(Connecting(read_url(postgres.url(name))), allows_async=True)):
+        pass
+    (line,) = logged("storage.unsafe")
+    assert "synchronous_commit is off" in str(line["detail"])
+
+
+def test_a_database_in_any_encoding_is_served(postgres: PostgresServer) -> None:
+    """In SQL_ASCII, the default of old clusters in the locale C, text would be bytes."""
+    name = postgres.new_database("TEMPLATE template0 ENCODING SQL_ASCII LOCALE 'C'")
+    with closing(PostgresDatabase(Connecting(read_url(postgres.url(name))))) as database:
+        database.renew()
+
+
+# ── TLS ──
+
+
+_WITH_TLS = 15
+
+
+@pytest.fixture(scope="module")
+def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[PostgresServer, str]]:
+    """
+    Give a server that demands TLS, for the name localhost, and the file of its authority.
+
+    It is Debian's: those of the package have no TLS.
+    """
+    if not (programs(_WITH_TLS) / "postgres").exists():
+        pytest.skip(f"PostgreSQL {_WITH_TLS} of Debian is not installed")
+    authority, folder = trustme.CA(), tmp_path_factory.mktemp("tls")
+    authority.cert_pem.write_to_path(folder / "ca.pem")
+    with running_postgres(_WITH_TLS) as server:
+        server.stop()
+        server.demand_tls(authority.issue_cert("localhost"))
+        server.start("ssl=on")
+        yield server, str(folder / "ca.pem")
+
+
+@pytest.mark.parametrize(
+    ("host", "mode", "said"),
+    [
+        ("localhost", "sslmode=verify-full&sslrootcert={}", None),
+        ("127.0.0.1", "sslmode=require", None),
+        ("127.0.0.1", "sslmode=disable", "add sslmode=verify-full to the URL if it demands TLS"),
+        ("127.0.0.1", "sslmode=verify-full&sslrootcert={}", "name the host as in its certificate"),
+        ("localhost", "sslmode=verify-full&sslrootcert=system", "none that is trusted"),
+    ],
+)
+def test_a_server_that_demands_tls(
+    secure: tuple[PostgresServer, str], host: str, mode: str, said: str | None
+) -> None:
+    server, authority = secure
+    at = f"postgresql://{ROLE}:{PASSWORD}@{host}:{server.port}/{DATABASE}?{mode.format(authority)}"
+    connecting = Connecting(read_url(at))
+    if said is None:
+        assert connecting.check() is None
+        return
+    with pytest.raises(PostgresRefused, match=said) as refused:
+        connecting.check()
+    assert PASSWORD not in refused.value.message
+
+
+# ── Rights ──
 
 
 @pytest.mark.parametrize(("oldest", "newest"), [(99, 99), (1, 13)])
@@ -78,6 +176,18 @@ def test_a_role_that_may_make_no_schema_is_told_so(postgres: PostgresServer) -> 
     url = postgres.url().replace(f"//{ROLE}@", "//poor@")
     with pytest.raises(PostgresRefused, match="GRANT CREATE ON DATABASE"):
         PostgresDatabase(Connecting(read_url(url)), schema=postgres.new_schema())
+
+
+def test_a_schema_of_another_role_is_refused_and_one_made_for_it_is_used(
+    postgres: PostgresServer,
+) -> None:
+    foreign, own = postgres.new_schema(), postgres.new_schema()
+    postgres.do(f"CREATE SCHEMA {foreign}", DATABASE)
+    postgres.do(f"CREATE SCHEMA {own} AUTHORIZATION {ROLE}", DATABASE)
+    connecting = Connecting(read_url(postgres.url()))
+    with pytest.raises(PostgresRefused, match="or another role owns it"):
+        PostgresDatabase(connecting, schema=foreign)
+    PostgresDatabase(connecting, schema=own).close()
 
 
 # ── Versions of the schema ──

@@ -36,6 +36,10 @@ def test_it_is_named_by_option_variable_or_file(tmp_path: Path) -> None:
     [
         (SECRET, {}, "every user of this machine sees .* set PUSHGRID_STORE or"),
         (f"{URL}?password=kept-secret", {}, "every user of this machine sees"),
+        (f"{URL}?sslpassword=kept-secret", {}, "every user of this machine sees"),
+        (None, {"PUSHGRID_STORE": "postgresql://a:b/kept-secret@h/d"}, "%40 %3A %2F"),
+        (None, {"PUSHGRID_STORE": "postgresql://a:b@kept-secret@h/d"}, "%40 %3A %2F"),
+        (None, {"PUSHGRID_STORE": "postgresql://a:b/c@kept-secret/d"}, "%40 %3A %2F"),
         (URL, {"PUSHGRID_STORE": URL}, "--store and PUSHGRID_STORE are both given"),
         ("events.db", {}, "--store: The store is no URL of PostgreSQL: write postgresql://USER"),
         (None, {"PUSHGRID_STORE": f"{SECRET}?nonsense=1"}, "PUSHGRID_STORE: .* can't be read"),

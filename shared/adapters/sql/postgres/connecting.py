@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import re
 import socket
 from collections.abc import Callable, Mapping
 from os import dup
@@ -13,6 +14,7 @@ from typing import Any
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
+from psycopg.pq import Conninfo
 from psycopg.types.numeric import Int8Dumper
 
 from shared.errors import InvalidSettings
@@ -23,6 +25,7 @@ OLDEST, NEWEST = 14, 18  # versions of the server
 logging.getLogger("psycopg").setLevel(logging.CRITICAL)
 _DEFAULTS = {
     "application_name": "pushgrid",
+    "client_encoding": "UTF8",  # a database in SQL_ASCII would answer bytes
     "connect_timeout": 10,
     "target_session_attrs": "read-write",
     # A server that is gone is noticed, also where it says nothing.
@@ -33,6 +36,11 @@ _DEFAULTS = {
 }
 _CHANCE = SystemRandom()
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0  # seconds between tries to connect, on average
+#: The parameters that libpq itself would not show.
+SECRETS = {each.keyword.decode() for each in Conninfo.get_defaults() if each.dispchar == b"*"}
+#: Of a URL, user and password may have an @, / or : only as %40, %2F or %3A: else a part of the
+#: password would be taken for the host or the database, and shown.
+_AUTHORITY = re.compile(r"postgres(ql)?://([^@/]*@)?[^@/]*(/[^@/]*)?")
 
 
 class PostgresRefused(InvalidSettings):
@@ -52,13 +60,15 @@ def read_url(text: str) -> dict[str, Any]:
             "several hosts as HOST:PORT,HOST:PORT."
         )
     try:
-        return dict(conninfo_to_dict(text))
+        found = dict(conninfo_to_dict(text))
+        if _AUTHORITY.fullmatch(text.partition("?")[0]):
+            return found
     except psycopg.Error:
-        raise PostgresRefused(
-            "The store's URL can't be read: write postgresql://USER@HOST:PORT/DATABASE, with "
-            "libpq's parameters alone after ?, and @ : / ? in names and passwords as %40 %3A %2F "
-            "%3F."
-        ) from None
+        pass  # its text may have the password
+    raise PostgresRefused(
+        "The store's URL can't be read: write postgresql://USER@HOST:PORT/DATABASE, with libpq's "
+        "parameters alone after ?, and @ : / ? in names and passwords as %40 %3A %2F %3F."
+    )
 
 
 class Connecting:
@@ -109,66 +119,93 @@ class Connecting:
         connection.adapters.register_dumper(int, Int8Dumper)
         return connection
 
-    def check(self, *, allows_async: bool = False) -> None:
-        """Raise PostgresRefused if the database can't be used."""
+    def check(self, *, allows_async: bool = False) -> str | None:
+        """Return what is doubtful. Raises PostgresRefused: the database can't be used."""
         try:
             with self.open() as connection:
-                check(connection, allows_async=allows_async)
+                return check(connection, allows_async=allows_async)
         except psycopg.Error as error:
             raise self.refusal(error) from None
 
     def refusal(self, error: psycopg.Error) -> PostgresRefused:
         """Say why the database can't be used, and what to do."""
-        return PostgresRefused(f"The database {self.place} can't be used: {self._said(error)}")
+        return PostgresRefused(f"The database {self.place} can't be used: {self.said(error)}")
 
-    def _said(self, error: psycopg.Error) -> str:
-        text = str(error)
-        for signs, said in _REMEDIES:
-            if error.sqlstate in signs or any(each in text for each in signs):
-                return said
-        first = " ".join(text.split())
-        for secret in (self._parameters.get("password"),):
-            if secret:
-                first = first.replace(str(secret), "…")
-        return f"{first} Correct the URL, or start the database."
+    def said(self, error: psycopg.Error) -> str:
+        """Return what has failed and what to do, without where the database is if that is known."""
+        text = " ".join(str(error).split())
+        for sign, remedy in _REMEDIES:
+            if re.search(sign, f"{text} {error.sqlstate}"):
+                return remedy
+        for each in SECRETS & self._parameters.keys():
+            text = text.replace(str(self._parameters[each]), "…")
+        text = f"{text.rstrip('.')}."
+        return text if error.sqlstate else f"{text} Correct the URL, or start the database."
 
 
-#: By SQLSTATE, or by what libpq says before there is one. The first that fits counts.
-_REMEDIES: tuple[tuple[tuple[str, ...], str], ...] = (
+#: By SQLSTATE or by what libpq says before there is one; the first that fits counts.
+_REMEDIES: tuple[tuple[str, str], ...] = (
     (
-        ("28P01", "password authentication failed", "no password supplied"),
+        "28P01|password authentication failed|no password supplied",
         (
             "role or password is wrong, or the password is missing. Set it by PUSHGRID_STORE_FILE, "
             "PGPASSWORD or a password file (PGPASSFILE)."
         ),
     ),
     (
-        ("no pg_hba.conf entry",),
+        "no pg_hba.conf entry|pg_hba.conf rejects",
         (
             "its pg_hba.conf admits no such connection. Admit role, database and address there, "
             "or add sslmode=verify-full to the URL if it demands TLS."
         ),
     ),
     (
-        ("does not support SSL", "certificate verify failed", "root certificate file"),
+        "does not support SSL|certificate verify failed|root certificate file|not match host name",
         (
             "TLS is demanded (sslmode), and the server has none, or none that is trusted. Turn it "
-            "on (ssl = on), or name its authority with sslrootcert."
+            "on (ssl = on), name its authority with sslrootcert, or name the host as in its "
+            "certificate."
         ),
     ),
-    (("28000", 'role "'), "there is no such role, or it may not log in: CREATE ROLE … LOGIN."),
-    (("3D000", 'database "'), "there is no such database: CREATE DATABASE … OWNER …."),
-    (("42501",), "the role may not make its schema: GRANT CREATE ON DATABASE … TO …."),
     (
-        ("could not translate host name", "not known", "failed to resolve"),
+        "53300|too many (clients|connections)|remaining connection slots",
+        (
+            "it has no free connection. Raise max_connections, or the CONNECTION LIMIT of role or "
+            "database: each server takes 4."
+        ),
+    ),
+    (
+        'role ".*" does not exist|not permitted to log in',
+        "there is no such role, or it may not log in: CREATE ROLE … LOGIN.",
+    ),
+    (
+        "CONNECT privilege",
+        "the role may not connect to it: GRANT CONNECT ON DATABASE … TO ….",
+    ),
+    (
+        '3D000|database ".*" (does not exist|is not currently accepting)',
+        "there is no such database, or it admits nobody: CREATE DATABASE … OWNER ….",
+    ),
+    (
+        "42501|3F000",
+        (
+            "the role may not make its schema, or another role owns it: GRANT CREATE ON DATABASE "
+            f"… TO …, or ALTER SCHEMA {SCHEMA} OWNER TO … with its tables."
+        ),
+    ),
+    (
+        "could not translate host name|not known|failed to resolve",
         "its host has no address. Correct the name in the URL.",
     ),
-    (("read-only", "25006"), "each of its servers is read-only. Name the primary as well."),
+    ("read-only|25006", "each of its servers is read-only. Name the primary as well."),
     (
-        ("Connection refused", "No such file", "timeout expired", "timed out"),
+        "57P0[123]|starting up|shutting down|recovery mode|not (yet )?accepting connections",
+        "it is starting or stopping. Try again once it answers.",
+    ),
+    (
+        "Connection refused|No such file|timeout expired|timed out",
         "nobody answers there. Start it, or correct host and port in the URL.",
     ),
-    (("53300", "too many clients"), "it has no free connection. Raise max_connections."),
 )
 
 
@@ -181,9 +218,9 @@ def cut(connection: psycopg.Connection[Any]) -> None:
         return
 
 
-def check(connection: psycopg.Connection[Any], *, allows_async: bool = False) -> None:
+def check(connection: psycopg.Connection[Any], *, allows_async: bool = False) -> str | None:
     """
-    Check version and settings of the server.
+    Check version and settings of the server; return what is doubtful.
 
     Raises:
         PostgresRefused: it can't be used; the message says what to do.
@@ -194,9 +231,12 @@ def check(connection: psycopg.Connection[Any], *, allows_async: bool = False) ->
             f"The server is PostgreSQL {version}: use one from {OLDEST} to {NEWEST}."
         )
     ((mode,),) = connection.execute("SHOW synchronous_commit").fetchall()
-    if mode == "off" and not allows_async:
-        raise PostgresRefused(
-            "The database does not wait for the disk (synchronous_commit is off): its crash would "
-            "lose what was answered. Turn it on by ALTER ROLE … SET synchronous_commit = on, or "
-            "start with --unsafe-store."
-        )
+    if mode != "off":
+        return None
+    said = (
+        "The database does not wait for the disk (synchronous_commit is off): its crash would lose "
+        "what was answered. Turn it on by ALTER ROLE … SET synchronous_commit = on"
+    )
+    if allows_async:
+        return f"{said}; --unsafe-store allows it"
+    raise PostgresRefused(f"{said}, or start with --unsafe-store.")

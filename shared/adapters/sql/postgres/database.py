@@ -119,7 +119,8 @@ class PostgresDatabase:
         self.time = DatabaseTime(boottime)
         try:
             with connecting.open() as connection:
-                check(connection, allows_async=allows_async)
+                if doubtful := check(connection, allows_async=allows_async):
+                    telemetry.warning("storage.unsafe", detail=doubtful)
                 self.time.tell(connection.execute(f"SELECT {MICROS}".encode()).fetchall()[0][0])
                 self._migrate(connection)
         except psycopg.Error as error:

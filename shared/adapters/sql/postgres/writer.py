@@ -159,13 +159,18 @@ class PostgresWriter(GroupWriter):
         except (psycopg.Error, StorageUnavailable, _LostProcess, PostgresRefused) as error:
             detail = f"{type(error).__name__}: {error}"
             telemetry.error("storage.failed", error=type(error).__name__, detail=detail)
-            self.fault = detail
+            self.fault = self._said(error)
             failed = StorageUnavailable()
             failed.__cause__ = error
             return [WriteResult(error=failed) for _ in group]
         finally:
             self.busy_since = None
         return results
+
+    def _said(self, error: Exception) -> str:
+        """Say for readiness why nothing can be stored, and what to do."""
+        why = self._connecting.said(error) if isinstance(error, psycopg.Error) else str(error)
+        return f"The database can't be used: {why}"
 
     def _known(self, group: Sequence[GroupWrite]) -> Sequence[WriteResult]:
         """Run a group until it is known what is stored."""
@@ -325,7 +330,7 @@ class PostgresWriter(GroupWriter):
                 break
             except (_UnknownOutcome, psycopg.Error) as again:
                 of = {}
-                self.fault = str(again)
+                self.fault = self._said(again)
                 if monotonic() > give_up_at:
                     break
                 pause.wait(_PAUSE)
