@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import re
 import signal
 import sys
 import threading
@@ -39,6 +40,13 @@ class OnPostgres(Serve):
     @property
     def arm(self) -> Arm:
         return Arm(self.url, ADMIN)
+
+    def metric(self, name: str) -> float:
+        """A figure of the store, as for Prometheus."""
+        headers = {"Authorization": f"Bearer {ADMIN}"}
+        text = requests.get(f"{self.url}/status/metrics", headers=headers, timeout=60).text
+        (found,) = re.findall(rf"^pushgrid_store_{name} (\S+)$", text, re.MULTILINE)
+        return float(found)
 
 
 @pytest.fixture
@@ -109,6 +117,8 @@ def test_two_servers_deliver_and_what_a_killed_one_had_in_hand_the_other_deliver
         assert crm.wait_for(lambda pushes: of_one | accepted[two] <= ids(pushes), 2 * PATIENCE)
         assert two.probes == (200, 200)
         assert two.logged("process.judged_dead")
+        assert two.metric("takeovers_total") == 1
+        assert two.metric("lease_age_seconds") < 30
 
 
 def test_what_is_published_on_one_server_after_the_other_has_answered_201_is_matched(

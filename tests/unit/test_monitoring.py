@@ -25,8 +25,11 @@ FOLDER = Path(__file__).parents[2] / "docs/monitoring"
 RULES = FOLDER / "prometheus-rules.yaml"
 DASHBOARD = FOLDER / "grafana-dashboard.json"
 _KEY = SubscriptionKey("orders", "crm")
-_OF_SQL = ("commits_total", "commit_seconds_total", "wal_bytes", "disk_free_bytes")
-_FIXED = {"queue", "timer", "reason", "state"}
+_OF_SQL = (
+    *("commits_total", "commit_seconds_total", "wal_bytes", "disk_free_bytes"),
+    *("dead_rows", "lease_age_seconds", "takeovers_total"),
+)
+_FIXED = {"queue", "timer", "reason", "state", "instance"}
 
 
 def exposed() -> dict[str, set[str]]:

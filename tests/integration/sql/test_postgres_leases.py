@@ -323,6 +323,35 @@ def test_a_process_is_dead_after_45_seconds_of_reads_that_found_its_row_unchange
     assert two.database.takeovers == 1
 
 
+def test_a_server_tells_takeovers_leases_dead_rows_and_commits(
+    schema: Schema, store: Callable[..., PostgresStore]
+) -> None:
+    """As for SQLite: by what metrics and status show."""
+    time = Time()
+    _, two = store(), store(boottime=time)
+
+    def shown() -> dict[str, float]:
+        schema.do("SELECT pg_stat_force_next_flush()")
+        return {each.name: each.value for each in two.measures()}
+
+    before = shown()
+    assert (before["processes"], before["takeovers_total"]) == (2, 0)
+    time.seconds += 45
+    assert shown()["lease_age_seconds"] >= 45
+    two.database.observe()
+    two.database.renew()
+    two.database.observe()
+    after = shown()
+    assert (after["processes"], after["takeovers_total"]) == (1, 1)
+    assert after["lease_age_seconds"] < 45
+    assert after["commits_total"] > before["commits_total"]
+    assert after["commit_seconds_total"] > before["commit_seconds_total"]
+    assert after["bytes"] > 0
+    schema.do("UPDATE state SET value = value")
+    schema.do("SELECT pg_stat_force_next_flush()")
+    assert shown()["dead_rows"] > after["dead_rows"]
+
+
 def test_marking_is_conditional_on_what_was_seen(
     schema: Schema, store: Callable[..., PostgresStore]
 ) -> None:

@@ -326,6 +326,12 @@ class PostgresDatabase:
             StoreMeasure("dead_rows", "Rows that are to be vacuumed.", dead),
             StoreMeasure("processes", "Servers that live.", alive),
             StoreMeasure(
+                "lease_age_seconds",
+                f"Since this server said that it lives; from {LEASE_SECONDS:.0f} on it pushes "
+                "nothing.",
+                self._boottime() - self._writer.renewed_at,
+            ),
+            StoreMeasure(
                 "takeovers_total",
                 "Servers that this one has found dead.",
                 self.takeovers,
