@@ -236,11 +236,15 @@ def _moment(time: str | None) -> str | None:
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
 @click.option(
     "--data",
-    required=True,
     type=click.Path(file_okay=False, path_type=Path),
     help="The folder of 'pushgrid serve', which may run.",
 )
-def export(folder: Path, data: Path) -> int:
+@click.option(
+    "--store",
+    metavar="URL",
+    help="The database of servers, which may run, without a password.",
+)
+def export(folder: Path, data: Path | None, store: str | None) -> int:
     """
     Write the dead letters of a server to FOLDER.
 
@@ -250,7 +254,7 @@ def export(folder: Path, data: Path) -> int:
     """
     from cli.serving.copies import export_blobs  # not everybody has SQLite
 
-    count = export_blobs(data, folder)
+    count = export_blobs(data, store, folder)
     say(f"{folder}: {counted(count, 'blob')}.")
     return 0 if count else REFUSED
 

@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 import click
 
@@ -18,16 +18,16 @@ from cli.local.known_locally import LocalDeployment, is_local, recorded
 from cli.option_types import ParsedText, WholeNumber
 from cli.serving.beside import BesideTheApp
 from cli.serving.kept_file import KeptFile
+from cli.serving.places import InFolder, choose_home
 from cli.terminal import say
 from server.checks import Finding, find_all
 from server.data_folder import KEY
 from server.failure import CannotStart
-from server.home import FolderHomeFactory, HomeFactory
+from server.home import FolderHomeFactory
 from server.options import LOOPBACK, ServerOptions
 from server.process import Prepared, prepare
 from server.process import serve as serve_prepared
 from server.sqlite_home import SQLITE, SqliteHome, check_store
-from server.store_url import PostgresOptions, find_store
 from shared.settings import Settings
 from shared.settings.network_settings import networks
 
@@ -156,7 +156,7 @@ def serve_command(
         )
         if prune and not file:
             raise CommandFailed("--prune needs --file: it deletes what the file does not name")
-        make, others = _home(
+        make, others = choose_home(
             options.data,
             store,
             InFolder(make_home, check_store),
@@ -180,39 +180,6 @@ def serve_command(
         _end(code)
 
     return serve
-
-
-class InFolder(NamedTuple):
-    """What makes a home in a folder, and what `serve_command` calls *check_store*."""
-
-    make: FolderHomeFactory
-    check: Callable[[Path, Settings | None], str | None]
-
-
-_Checks = dict[str, Callable[[Settings | None], object]]
-
-
-def _home(
-    data: Path | None,
-    store: str | None,
-    in_folder: InFolder,
-    *,
-    is_pooled: bool,
-    is_unsafe: bool,
-) -> tuple[HomeFactory, _Checks]:
-    """Return what makes the home that was chosen, and what checks a database."""
-    try:
-        parameters = find_store(store, os.environ)
-    except CannotStart as error:
-        raise CommandFailed(str(error)) from None
-    if data and not parameters:
-        return partial(in_folder.make, data), {"data": partial(in_folder.check, data)}
-    if data or not parameters:
-        raise CommandFailed("name either --data FOLDER or --store URL: it has all data")
-    from server.postgres_home import PostgresHome, check_store
-
-    chosen = PostgresOptions(parameters, is_pooled=is_pooled, allows_async=is_unsafe)
-    return partial(PostgresHome, chosen), {"store": lambda _: check_store(chosen)}
 
 
 def _address(text: str) -> IPv4Address | IPv6Address:

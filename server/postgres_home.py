@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from datetime import timedelta
 from functools import partial
 from time import monotonic
+from typing import Any
 
 from server import azure_accounts
 from server.blobs import BLOBS
 from server.failure import CannotStart
 from server.store_url import PostgresOptions
 from shared import telemetry
+from shared.adapters.sql.database import ReadTransaction
 from shared.adapters.sql.postgres.connecting import Connecting
-from shared.adapters.sql.postgres.database import PostgresDatabase
+from shared.adapters.sql.postgres.database import PostgresDatabase, reading
 from shared.adapters.sql.postgres.store import PostgresStore
 from shared.app import BackgroundWork
 from shared.clock import Deadline
@@ -38,6 +41,13 @@ def check_store(options: PostgresOptions) -> str | None:
         return connecting.check(allows_async=options.allows_async)
     except InvalidSettings as error:
         raise CannotStart(error.message) from None
+
+
+def reading_of(
+    options: PostgresOptions,
+) -> AbstractContextManager[Callable[[Callable[[ReadTransaction], Any]], Any]]:
+    """Give what reads the database, whose servers may run. Raises InvalidSettings: it can't be."""
+    return reading(Connecting(options.parameters, prepares=False))
 
 
 class PostgresHome:

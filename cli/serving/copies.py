@@ -10,12 +10,16 @@ from pathlib import Path
 import click
 
 from cli.failure import REFUSED, CommandFailed
+from cli.serving.places import data_option, reading, store_option
 from cli.terminal import say
 from server.data_folder import check_folder, take_folder
+from server.environment import IN_A_FILE
 from server.failure import CannotStart
 from shared.adapters.sql import sqlite
 from shared.adapters.sql.dead_letters import blobs_after
 from shared.adapters.sql.folder import StoreRefused
+from shared.errors import InvalidSettings
+from shared.settings import STORE
 
 #: Ends the name of a file with what is stored beside a blob: {"written": TIME, "metadata": {}}.
 METADATA = ".metadata"
@@ -23,18 +27,25 @@ METADATA = ".metadata"
 PARTIAL = ".part"
 _AT_ONCE = 100  # blobs that are read together
 _FILE = click.Path(dir_okay=False, path_type=Path)
-_data = click.option(
-    "--data",
-    required=True,
-    type=click.Path(file_okay=False, path_type=Path),
-    metavar="FOLDER",
-    help="The folder of 'pushgrid serve'.",
+_IN_POSTGRESQL = (
+    "PostgreSQL copies a database itself: pg_dump one moment, pg_basebackup with archived logs any "
+    "moment. Start servers on a restored copy with --hold; 'Copies of a database' in "
+    "docs/postgresql.md says how"
 )
 
 
-def export_blobs(data: Path, folder: Path) -> int:
+def _folder(data: Path | None, store: str | None) -> Path:
+    """Return the folder that is to be copied. Raises CommandFailed: it is none."""
+    if store or (not data and any(os.environ.get(each) for each in (STORE, f"{STORE}{IN_A_FILE}"))):
+        raise CommandFailed(_IN_POSTGRESQL)
+    if not data:
+        raise CommandFailed("name --data FOLDER: it has all data")
+    return data
+
+
+def export_blobs(data: Path | None, store: str | None, folder: Path) -> int:
     """
-    Write the dead letters in the folder *data* to *folder*, readable by this user; return how many.
+    Write a server's dead letters to *folder*, readable by this user; return how many.
 
     What is stored beside a blob is in a file beside its own. A file that is there stays as it is.
 
@@ -43,7 +54,7 @@ def export_blobs(data: Path, folder: Path) -> int:
     """
     count, last = 0, ("", "")
     try:
-        with sqlite.reading(data) as read:
+        with reading(data, store) as read:
             while found := read(lambda reading: blobs_after(reading, *last, _AT_ONCE)):  # noqa: B023 - called at once
                 for each in found:
                     path = folder / each.container / each.path
@@ -51,7 +62,7 @@ def export_blobs(data: Path, folder: Path) -> int:
                     _write(path.with_name(path.name + METADATA), json.dumps(known).encode())
                     _write(path, each.body)
                 last, count = found[-1][:2], count + len(found)
-    except StoreRefused as error:
+    except InvalidSettings as error:
         raise CommandFailed(error.message, REFUSED) from None
     return count
 
@@ -69,14 +80,16 @@ def _write(path: Path, body: bytes) -> None:
 
 @click.command("backup")
 @click.argument("file", type=_FILE)
-@_data
-def backup(file: Path, data: Path) -> None:
+@data_option
+@store_option
+def backup(file: Path, data: Path | None, store: str | None) -> None:
     """
     Write a copy of a server's data to FILE.
 
     The server may run: the copy is of one moment, synced and checked. It holds all keys and
-    secrets, so it is readable by this user alone.
+    secrets, so it is readable by this user alone. A database is copied by PostgreSQL's programs.
     """
+    data = _folder(data, store)
     try:
         sqlite.back_up(data, file)
     except StoreRefused as error:
@@ -86,14 +99,17 @@ def backup(file: Path, data: Path) -> None:
 
 @click.command("restore")
 @click.argument("file", type=_FILE)
-@_data
-def restore(file: Path, data: Path) -> None:
+@data_option
+@store_option
+def restore(file: Path, data: Path | None, store: str | None) -> None:
     """
     Let a server's folder have the data of a copy.
 
     No server may run on it. What the folder had is kept in its folder "backups". The server then
     has forgotten what came after the copy, such as deliveries and new keys: start it with --hold.
+    A database is restored by PostgreSQL's programs.
     """
+    data = _folder(data, store)
     try:
         check_folder(data)
         former = sqlite.restore(data, file, partial(take_folder, data))

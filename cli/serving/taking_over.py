@@ -1,4 +1,4 @@
-"""`pushgrid import`: a server's folder takes over what another deployment is made of."""
+"""`pushgrid import`: a server's data take over what another deployment is made of."""
 
 from __future__ import annotations
 
@@ -19,10 +19,12 @@ from cli.failure import REFUSED, CommandFailed
 from cli.moving import FORM
 from cli.serving.copies import METADATA, PARTIAL
 from cli.serving.in_process import InProcess, deployment_of
+from cli.serving.places import InFolder, choose_home
 from cli.terminal import counted, say
 from server.data_folder import check_folder, take_folder
 from server.environment import read_server_settings, with_secrets
 from server.failure import CannotStart
+from server.home import HomeFactory
 from server.served_app import ServedApp, new_clock
 from server.sqlite_home import SqliteHome
 from shared.adapters.sql.dead_letters import SqlDeadLetters
@@ -44,12 +46,16 @@ _ACCOUNT = "storageAccounts/{}(?![a-z0-9])"
 @click.argument("source", type=click.Path(exists=True, path_type=Path))
 @click.option(
     "--data",
-    required=True,
     type=click.Path(file_okay=False, path_type=Path),
     metavar="FOLDER",
     help="The folder of 'pushgrid serve', which does not run; it is made.",
 )
-def import_(source: Path, data: Path) -> int:
+@click.option(
+    "--store",
+    metavar="URL",
+    help="The database of servers, which may run, without a password.",
+)
+def import_(source: Path, data: Path | None, store: str | None) -> int:
     """
     Take over what 'pushgrid export' has written.
 
@@ -58,15 +64,17 @@ def import_(source: Path, data: Path) -> int:
     environment: set those of the server for this command too.
     """
     take = _dead_letters(source) if source.is_dir() else _resources(_read(source))
+    make, _ = choose_home(data, store, InFolder(SqliteHome), is_pooled=True, is_unsafe=True)
     try:
-        check_folder(data)
-        take_folder(data)
-        done, faults = asyncio.run(_with_app(data, take))
+        if data:
+            check_folder(data)
+            take_folder(data)
+        done, faults = asyncio.run(_with_app(make, take))
     except CannotStart as error:
         raise CommandFailed(str(error), REFUSED) from None
     except InvalidSettings as error:
         raise CommandFailed(error.message, REFUSED) from None
-    say(f"{data} has taken over {counted(done, 'item')} of {source}.")
+    say(f"{data or 'The database'} has taken over {counted(done, 'item')} of {source}.")
     for each in faults:
         say(f"pushgrid: {each}", err=True)
     if faults:
@@ -77,13 +85,13 @@ def import_(source: Path, data: Path) -> int:
 _Take = Callable[[ServedApp], tuple[int, Sequence[str]]]  # returns how many, and faults
 
 
-async def _with_app(data: Path, take: _Take) -> tuple[int, Sequence[str]]:
+async def _with_app(make: HomeFactory, take: _Take) -> tuple[int, Sequence[str]]:
     """Run *take* on a thread beside the loop of an app that delivers nothing."""
     key = secrets.token_urlsafe(32)  # of this process alone
     environ = with_secrets(os.environ) | {NAMES["admin_key"]: key}
     settings, clock, threads = read_server_settings(environ), new_clock(), SystemThreads()
     threads.attach()
-    home = SqliteHome(data, settings, clock, threads)
+    home = make(settings, clock, threads)
     app = ServedApp(settings, home, clock, threads)
     app.app.is_import = True
     await home.open(app.give_up, app.has_share)
@@ -143,7 +151,7 @@ def _dead_letters(folder: Path) -> _Take:
 
     def take(app: ServedApp) -> tuple[int, Sequence[str]]:
         store, done, faults = app.home.store.dead_letters, 0, []
-        assert isinstance(store, SqlDeadLetters)  # noqa: S101 - of `SqliteHome`
+        assert isinstance(store, SqlDeadLetters)  # noqa: S101 - of both homes
         files = (each for each in folder.rglob("*") if each.is_file() and each.suffix != METADATA)
         for file in sorted(files):
             if file.suffix == PARTIAL:

@@ -21,7 +21,7 @@ from testbed.arm import Arm
 from testbed.subscriber import PATIENCE, Push, running_subscriber
 from tests.commands import Command
 from tests.e2e.publishing import ONE_EVENT, ids, post
-from tests.e2e.test_serve import _OPEN, ROOT, Serve, configuration, write
+from tests.e2e.test_serve import _OPEN, ROOT, Serve, configuration, run, write
 from tests.host.running import until
 from tests.postgres_server import DATABASE, ROLE, PostgresServer, running_postgres
 
@@ -189,6 +189,52 @@ def test_a_restored_copy_is_held_before_its_first_delivery(serve, store, tmp_pat
         assert again.url
         again.arm.act("orders", "crm", "resume")
         assert crm.wait_for(lambda pushes: ids(pushes) == {"1"})
+
+
+def test_a_move_from_a_folder_to_a_database_and_back_is_noticed_by_nobody(serve, store, tmp_path):
+    """Publishers keep their keys, endpoints are not asked again, and dead letters come along."""
+    path, content = "dead/Orders/CRM/2026/1/1/0/1.json", b'[{"id": "7"}]'
+    with contextlib.ExitStack() as servers, running_subscriber() as crm:
+        before = servers.enter_context(
+            Serve(tmp_path, "--file", write(tmp_path, configuration(crm=crm.url)))
+        )
+        key = before.arm.key("orders")
+        moved = moves(tmp_path, before)
+        before.end()
+        dead = tmp_path / "letters" / path
+        dead.parent.mkdir(parents=True)
+        dead.write_bytes(content)
+        run("import", str(moved), "--store", store, folder=tmp_path)
+        run("import", "letters", "--store", store, folder=tmp_path)
+        one, two = serve("--store", store), serve("--store", store)
+        assert (one.arm.key("orders"), two.arm.key("orders")) == (key, key)
+        assert post(two.url, "orders", key, ONE_EVENT).status_code == 200
+        assert crm.wait_for(lambda pushes: ids(pushes) == {"1"})
+        moved = moves(tmp_path / "back", two)
+        run("dead-letters", "export", "copy", "--store", store, folder=tmp_path)
+        one.end()
+        two.end()
+        data = tmp_path / "back" / "data"
+        run("import", str(moved), "--data", str(data), folder=tmp_path)
+        run("import", "copy", "--data", str(data), folder=tmp_path)
+        after = servers.enter_context(Serve(tmp_path / "back"))
+        assert post(after.url, "orders", key, ONE_EVENT.replace(b'"1"', b'"2"')).status_code == 200
+        assert crm.wait_for(lambda pushes: ids(pushes) == {"1", "2"})
+        assert len(crm.handshakes) == 1
+        blob = requests.get(
+            f"{after.url}/blobs/{path}",
+            headers={"Authorization": f"Bearer {after.key}"},
+            timeout=60,
+        )
+        assert blob.content == content
+
+
+def moves(folder: Path, server: Serve) -> Path:
+    """Export what a server has; return the file."""
+    folder.mkdir(exist_ok=True)
+    file, key = folder / "moved.json", server.arm.admin_key
+    run("export", str(file), "--url", server.url, "--admin-key", key, folder=folder)
+    return file
 
 
 @pytest.mark.parametrize("fault", ["argument", "password", "key", "folder"])

@@ -139,6 +139,33 @@ def test_what_the_commands_own_settings_refuse_says_so(
     assert found.err.count("for this command too") == 1
 
 
+@pytest.mark.parametrize("command", ["backup", "restore"])
+@pytest.mark.parametrize(
+    ("options", "environ", "said"),
+    [
+        (["--store", "postgresql://db/events"], {}, "pg_dump one moment, pg_basebackup with"),
+        ([], {"PUSHGRID_STORE": "postgresql://db/events"}, "pg_dump one moment"),
+        ([], {"PUSHGRID_STORE_FILE": "/etc/pushgrid/store"}, "pg_dump one moment"),
+        ([], {}, "name --data FOLDER"),
+    ],
+)
+def test_a_database_is_copied_by_postgresql(
+    run: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    command: str,
+    options: list[str],
+    environ: dict[str, str],
+    said: str,
+) -> None:
+    for name, text in environ.items():
+        monkeypatch.setenv(name, text)
+
+    found = run(command, "copy.db", *options)
+
+    assert (found.code, found.out) == (2, "")
+    assert said in found.err
+
+
 # ── Dead letters ──
 
 DEAD = DeadLetterDestination(container="dead")

@@ -173,11 +173,7 @@ class PostgresDatabase:
 
     def read(self, read: Callable[[ReadTransaction], T]) -> T:
         with self._reader() as connection:
-            transaction = Transaction(connection, self._schema)
-            transaction.begin_reading()
-            result = read(transaction)
-            transaction.execute("COMMIT")
-        return result
+            return _read(connection, self._schema, read)
 
     # ── Processes ──
 
@@ -469,6 +465,31 @@ def _answers(connection: psycopg.Connection[Any]) -> bool:
         connection.close()
         return False
     return True
+
+
+@contextmanager
+def reading(connecting: Connecting) -> Iterator[Callable[[Callable[[ReadTransaction], T]], T]]:
+    """
+    Give what reads the database, whose servers may run, without being one of them.
+
+    Raises:
+        PostgresRefused: there is no store, or it can't be read.
+    """
+    try:
+        with connecting.open() as connection:
+            yield partial(_read, connection, SCHEMA)
+    except psycopg.Error as error:
+        raise connecting.refusal(error) from None
+
+
+def _read(
+    connection: psycopg.Connection[Any], schema: str, read: Callable[[ReadTransaction], T]
+) -> T:
+    transaction = Transaction(connection, schema)
+    transaction.begin_reading()
+    result = read(transaction)
+    transaction.execute("COMMIT")
+    return result
 
 
 class _Numbers:
