@@ -7,7 +7,7 @@ RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheel .
 
 FROM python:3.13-slim
 COPY --from=wheel /wheel /wheel
-RUN pip install --no-cache-dir "$(echo /wheel/*.whl)[serve]" \
+RUN pip install --no-cache-dir "$(echo /wheel/*.whl)[serve,postgres]" \
  && useradd --create-home --uid 1000 pushgrid \
  && install --directory --owner 1000 --mode 700 /data
 USER 1000

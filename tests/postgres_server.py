@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+import pytest
 import trustme
 
 from shared.adapters.sql.postgres.connecting import Connecting, read_url
@@ -246,3 +247,46 @@ def running_postgres(
     finally:
         server.stop(signal.SIGQUIT)  # nobody waits for a checkpoint
         shutil.rmtree(folder)
+
+
+_POOL = """\
+[databases]
+* = host={host} port={port}
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = {listens}
+unix_socket_dir =
+auth_type = any
+pool_mode = transaction
+default_pool_size = 3
+"""
+
+
+@contextmanager
+def running_pgbouncer(server: PostgresServer, role: str = ROLE) -> Iterator[str]:
+    """
+    Pool the connections to a server, of which a transaction gets any of three; give the URL.
+
+    It is Debian's; the test is skipped where it is missing.
+    """
+    program = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+    if not program:
+        pytest.skip("pgbouncer is not installed")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        listens = free.getsockname()[1]
+    settings = server.folder / f"pgbouncer-{listens}.ini"
+    text = _POOL.format(host=server.folder, port=server.port, listens=listens)
+    settings.write_text(text.replace("port=", f"user={role} port="))
+    process = subprocess.Popen(
+        [program, "-q", str(settings)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        **_as_nobody(),  # type: ignore[call-overload]
+    )
+    try:
+        yield f"postgresql://{role}@127.0.0.1:{listens}/"
+    finally:
+        process.terminate()
+        process.wait(60)

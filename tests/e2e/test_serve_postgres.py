@@ -23,7 +23,13 @@ from tests.commands import Command
 from tests.e2e.publishing import ONE_EVENT, ids, post
 from tests.e2e.test_serve import _OPEN, ROOT, Serve, configuration, run, write
 from tests.host.running import until
-from tests.postgres_server import DATABASE, ROLE, PostgresServer, running_postgres
+from tests.postgres_server import (
+    DATABASE,
+    ROLE,
+    PostgresServer,
+    running_pgbouncer,
+    running_postgres,
+)
 
 ADMIN = "one-key-for-all-servers"
 
@@ -189,6 +195,42 @@ def test_a_restored_copy_is_held_before_its_first_delivery(serve, store, tmp_pat
         assert again.url
         again.arm.act("orders", "crm", "resume")
         assert crm.wait_for(lambda pushes: ids(pushes) == {"1"})
+
+
+def test_servers_behind_pgbouncer_prepare_nothing_and_share_its_connections(
+    serve, postgres, tmp_path
+):
+    """In transaction mode, each of their transactions gets another session."""
+    name = postgres.new_database()
+    with running_pgbouncer(postgres) as pool, running_subscriber() as crm:
+        file = write(tmp_path, configuration(crm=crm.url))
+        one = serve("--store", f"{pool}{name}", "--pooled", "--file", file)
+        one.logged("file.applied")
+        two = serve("--store", f"{pool}{name}", "--pooled")
+        key = one.arm.key("orders")
+        accepted: dict[OnPostgres, set[str]] = {one: set(), two: set()}
+        stop = threading.Event()
+        threads = [
+            threading.Thread(target=publish, args=(server, key, number * 100_000, stop, accepted))
+            for number, server in enumerate((one, two, one, two))
+        ]
+        for each in threads:
+            each.start()
+        until(lambda: min(map(len, accepted.values())) >= 50)
+        stop.set()
+        for each in threads:
+            each.join()
+        of_all = accepted[one] | accepted[two]
+        assert crm.wait_for(lambda pushes: of_all <= ids(pushes))
+        assert not [
+            line for server in accepted for line in server.lines if "storage.failed" in line
+        ]
+        sessions = f"SELECT COUNT(*) FROM pg_stat_activity WHERE datname = '{name}'"  # noqa: S608
+        assert postgres.do(sessions) <= [(3,)]
+        locks = "SELECT COUNT(*) FROM pg_locks WHERE locktype = 'advisory'"
+        one.end()
+        two.end()
+        assert postgres.do(locks) == [(0,)]
 
 
 def test_a_move_from_a_folder_to_a_database_and_back_is_noticed_by_nobody(serve, store, tmp_path):

@@ -23,7 +23,8 @@ from tests.server.memory_home import MemoryHome
 DEV, SERVE, PRODUCTION = (
     ROOT / f"docker/{name}.Dockerfile" for name in ("dev", "serve", "production")
 )
-COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]
+FILES = [ROOT / "compose.yaml", ROOT / "docker/servers.compose.yaml"]
+COMPOSE, SERVERS = (yaml.safe_load(file.read_text())["services"] for file in FILES)
 #: Settings of the Functions host and its worker.
 _OF_THE_HOST = {"AzureFunctionsWebHost__hostid", "PYTHON_THREADPOOL_THREAD_COUNT"}
 
@@ -38,10 +39,11 @@ def test_hadolint_has_no_objections() -> None:
 
 
 @pytest.mark.slow
-def test_dclint_has_no_objections() -> None:
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+def test_dclint_has_no_objections(file: Path) -> None:
     node, _ = node_and_azurite()
     dclint = str(ROOT / "node_modules/dclint/bin/dclint.cjs")
-    command = [node, dclint, "--max-warnings", "0", str(ROOT / "compose.yaml")]
+    command = [node, dclint, "--max-warnings", "0", str(file)]
     said = subprocess.run(command, capture_output=True, text=True, check=False)
 
     assert (said.returncode, said.stderr) == (0, ""), said.stdout
@@ -119,6 +121,25 @@ def test_the_servers_image_runs_a_command_with_options_that_it_has() -> None:
     (volume,) = stage.values("VOLUME")
     assert given["data"].parent == Path(volume)
     assert COMPOSE["serve"]["volumes"] == [f"pushgrid:{volume}"]
+
+
+def test_the_servers_on_postgresql_run_a_command_with_options_that_it_has() -> None:
+    """Without a password among them, behind the proxy, which names both."""
+    proxy = (ROOT / "docker/servers.Caddyfile").read_text()
+    for name in ("server-1", "server-2"):
+        service = SERVERS[name]
+        _, command, *options = [*service["entrypoint"], *service["command"]]
+        given = serve_command(MemoryHome, "3.51.3").make_context(command, options).params
+        assert (given["data"], given["store"]) == (None, "postgresql://pushgrid@postgres/events")
+        assert given["proxies"]
+        assert f" {name}:{given['port']} " in proxy
+        assert set(service["environment"]) <= {*settings.NAMES.values(), "PGPASSWORD"}
+        assert service["depends_on"]["postgres"]["condition"] == "service_healthy"
+    (port,) = SERVERS["proxy"]["ports"]
+    assert f"\n:{port.rpartition(':')[2]} {{" in proxy
+    assert "[serve,postgres]" in SERVE.read_text()
+    role = SERVERS["postgres"]["volumes"][1].partition(":")[0]
+    assert (ROOT / "docker" / role).stat().st_mode & 0o111
 
 
 def test_compose_gives_settings_that_exist_and_those_that_timers_need() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from collections.abc import Iterator
 from contextlib import closing
 
@@ -16,8 +18,10 @@ from shared.adapters.sql.postgres.connecting import Connecting, PostgresRefused,
 from shared.adapters.sql.postgres.database import PostgresDatabase
 from tests.functional.deployment import Logged
 from tests.integration.sql.databases import Schema
+from tests.package_list import ROOT
 from tests.postgres_server import (
     DATABASE,
+    OWNER,
     PASSWORD,
     ROLE,
     PostgresServer,
@@ -188,6 +192,20 @@ def test_a_schema_of_another_role_is_refused_and_one_made_for_it_is_used(
     with pytest.raises(PostgresRefused, match="or another role owns it"):
         PostgresDatabase(connecting, schema=foreign)
     PostgresDatabase(connecting, schema=own).close()
+
+
+def test_the_script_of_the_containers_makes_all_that_servers_need() -> None:
+    with running_postgres() as server:
+        server.do(f"DROP DATABASE {DATABASE}")
+        server.do(f"DROP ROLE {ROLE}")
+        at = {"PGHOST": str(server.folder), "PGPORT": str(server.port), "POSTGRES_USER": OWNER}
+        found = f"{programs()}:{os.environ['PATH']}"
+        given = {**at, "PATH": found, "PUSHGRID_DATABASE_PASSWORD": "it's"}
+        subprocess.run([ROOT / "docker/postgres-role.sh"], env=given, check=True)
+        rights = "SELECT rolsuper, rolcreatedb, rolcreaterole FROM pg_roles WHERE rolname = "
+        assert server.do(f"{rights}'{ROLE}'") == [(False, False, False)]
+        url = f"postgresql://{ROLE}:it%27s@127.0.0.1:{server.port}/{DATABASE}"
+        PostgresDatabase(Connecting(read_url(url))).close()
 
 
 # ── Versions of the schema ──
