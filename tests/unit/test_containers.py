@@ -24,6 +24,8 @@ DEV, SERVE, PRODUCTION = (
     ROOT / f"docker/{name}.Dockerfile" for name in ("dev", "serve", "production")
 )
 FILES = [ROOT / "compose.yaml", ROOT / "docker/servers.compose.yaml"]
+COMPOSE: Any
+SERVERS: Any
 COMPOSE, SERVERS = (yaml.safe_load(file.read_text())["services"] for file in FILES)
 #: Settings of the Functions host and its worker.
 _OF_THE_HOST = {"AzureFunctionsWebHost__hostid", "PYTHON_THREADPOOL_THREAD_COUNT"}
@@ -128,7 +130,7 @@ def test_the_servers_on_postgresql_run_a_command_with_options_that_it_has() -> N
     proxy = (ROOT / "docker/servers.Caddyfile").read_text()
     for name in ("server-1", "server-2"):
         service = SERVERS[name]
-        _, command, *options = [*service["entrypoint"], *service["command"]]
+        _, command, *options = service["entrypoint"] + service["command"]
         given = serve_command(MemoryHome, "3.51.3").make_context(command, options).params
         assert (given["data"], given["store"]) == (None, "postgresql://pushgrid@postgres/events")
         assert given["proxies"]
