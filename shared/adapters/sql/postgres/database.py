@@ -325,7 +325,7 @@ class PostgresDatabase:
                 "lease_age_seconds",
                 f"Since this server said that it lives; from {LEASE_SECONDS:.0f} on it pushes "
                 "nothing.",
-                self._boottime() - self._writer.renewed_at,
+                self._boottime() - self._writer.own.renewed_at,
             ),
             StoreMeasure(
                 "takeovers_total",
