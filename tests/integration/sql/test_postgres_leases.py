@@ -341,6 +341,7 @@ def test_a_server_tells_takeovers_leases_dead_rows_and_commits(
     two.database.observe()
     two.database.renew()
     two.database.observe()
+    two.database.write(lambda writing: writing.run("UPDATE state SET value = value"))
     after = shown()
     assert (after["processes"], after["takeovers_total"]) == (1, 1)
     assert after["lease_age_seconds"] < 45

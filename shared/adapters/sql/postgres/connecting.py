@@ -91,7 +91,7 @@ class Connecting:
         self._prepares = prepares
         self._seconds = seconds
         self._chance = chance
-        self._pause, self._again_at = 0.0, -math.inf
+        self._pause, self._again_at, self._why = 0.0, -math.inf, ""
 
     @property
     def place(self) -> str:
@@ -103,7 +103,7 @@ class Connecting:
     def open(self) -> psycopg.Connection[Any]:
         """Connect. Raises psycopg.Error."""
         if self._seconds() < self._again_at:
-            raise psycopg.OperationalError("it was not reached just now, and is tried again soon")
+            raise psycopg.OperationalError(f"not tried again yet: {self._why}")
         try:
             connection = psycopg.connect(
                 autocommit=True,
@@ -111,7 +111,8 @@ class Connecting:
                 cursor_factory=psycopg.RawCursor,
                 **self._parameters,
             )
-        except psycopg.Error:
+        except psycopg.Error as error:
+            self._why = str(error)
             self._pause = min(2 * self._pause or _FIRST_PAUSE, _LONGEST_PAUSE)
             self._again_at = self._seconds() + self._pause * (0.5 + self._chance())
             raise
