@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 
+from server.environment import IN_A_FILE
 from server.failure import CannotStart
 from server.tls import ServerTls
 from shared.settings import NAMES, Settings
 from shared.settings.network_settings import Network
 
 LOOPBACK = ip_address("127.0.0.1")
-_CLIENT_HEADER = NAMES["client_ip_header"]
+_CLIENT_HEADER, _ADMIN_KEY = NAMES["client_ip_header"], NAMES["admin_key"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +56,15 @@ def check_exposure(options: ServerOptions, settings: Settings) -> None:
         raise CannotStart(
             f"{_CLIENT_HEADER} is set, but 'pushgrid serve' takes addresses from X-Forwarded-For, "
             "and only from the networks of --behind-proxy: unset it."
+        )
+
+
+def check_admin_key(options: ServerOptions, settings: Settings) -> None:
+    """Raise CannotStart if no folder can have a key, and none is set."""
+    if not options.data and settings.admin_key is None:
+        raise CannotStart(
+            f"{_ADMIN_KEY} is not set, and servers on one database have one key: set it, or "
+            f"{_ADMIN_KEY}{IN_A_FILE}, to the same for all of them."
         )
 
 

@@ -26,7 +26,6 @@ from server.data_folder import admin_key, check_folder, drop_admin_key, take_fol
 from server.deliveries import Deliveries
 from server.environment import (
     CLIENT_ADDRESS,
-    IN_A_FILE,
     UNUSED,
     read_server_settings,
     with_secrets,
@@ -41,6 +40,7 @@ from server.log import begin_log
 from server.options import (
     ServerOptions,
     bind,
+    check_admin_key,
     check_exposure,
     load_tls,
     port_refused,
@@ -117,16 +117,12 @@ def prepare(
     environ = with_secrets(environ)
     settings = read_server_settings(environ)
     check_exposure(options, settings)
+    check_admin_key(options, settings)
     tls = load_tls(options)
     if options.data:
         check_folder(options.data)
         if not options.is_unsafe_folder_allowed:
             storage_kinds.check_kind(options.data, storage_kinds.read_mounts())
-    elif settings.admin_key is None:
-        raise CannotStart(
-            f"{_ADMIN_KEY} is not set, and servers on one database have one key: set it, or "
-            f"{_ADMIN_KEY}{IN_A_FILE}, to the same for all of them."
-        )
     if read_file:
         read_file(settings)
     taken = bind(options.host, options.port)

@@ -23,7 +23,7 @@ from server.checks.reach import check_endpoint
 from server.data_folder import check_folder, existing
 from server.environment import read_server_settings, with_secrets
 from server.failure import CannotStart
-from server.options import ServerOptions, bind, check_exposure, load_tls
+from server.options import ServerOptions, bind, check_admin_key, check_exposure, load_tls
 from server.storage_kinds import fault_of, mount_of, read_mounts
 from shared.settings import Settings, unknown
 
@@ -72,6 +72,7 @@ def _of_folder(data: Path, options: ServerOptions, sqlite: str) -> Iterator[Find
 def _settings(options: ServerOptions, environ: Mapping[str, str]) -> Settings:
     settings = read_server_settings(with_secrets(environ))
     check_exposure(options, settings)
+    check_admin_key(options, settings)
     return settings
 
 

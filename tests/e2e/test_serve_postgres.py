@@ -279,7 +279,7 @@ def moves(folder: Path, server: Serve) -> Path:
     return file
 
 
-@pytest.mark.parametrize("fault", ["argument", "password", "key", "folder"])
+@pytest.mark.parametrize("fault", ["argument", "password", "key", "checked key", "folder"])
 def test_what_is_wrong_ends_the_start_with_2_and_shows_no_password(
     serve, store, postgres, tmp_path, fault
 ):
@@ -288,6 +288,11 @@ def test_what_is_wrong_ends_the_start_with_2_and_shows_no_password(
         "argument": (["--store", wrong], {}, "--store has a password"),
         "password": ([], {"PUSHGRID_STORE": wrong}, "role or password is wrong"),
         "key": (["--store", store], {"PUSHGRID_ADMIN_KEY": ""}, "PUSHGRID_ADMIN_KEY is not set"),
+        "checked key": (
+            ["--store", store, "--check"],
+            {"PUSHGRID_ADMIN_KEY": ""},
+            "refused  settings: PUSHGRID_ADMIN_KEY is not set",
+        ),
         "folder": (["--store", store, "--data", str(tmp_path / "data")], {}, "name either --data"),
     }[fault]
     server = serve(*options, **environ)
