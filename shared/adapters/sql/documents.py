@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import uuid
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -27,9 +26,13 @@ class SqlDocuments:
     """
 
     def __init__(
-        self, database: Database, changed: Callable[[Table], object] = lambda _: None
+        self,
+        database: Database,
+        new_id: Callable[[], str],
+        changed: Callable[[Table], object] = lambda _: None,
     ) -> None:
         self._database = database
+        self._new_id = new_id
         self._changed = changed
 
     def get(self, table: Table, partition: str, name: str) -> Resource | None:
@@ -46,7 +49,7 @@ class SqlDocuments:
         if len(text) > _DOCUMENT_CHARACTERS:
             raise InvalidDocument(f"The document is larger than {_DOCUMENT_CHARACTERS} characters.")
         key = table.value, partition.lower(), name.lower()
-        row = key[2], uuid.uuid4().hex, text
+        row = key[2], self._new_id(), text
         pause = _pause_of(table, document)
 
         def write(writing: WriteTransaction) -> Resource:

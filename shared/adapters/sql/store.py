@@ -18,7 +18,13 @@ from shared.adapters.sql.payloads import SqlPayloads
 from shared.adapters.sql.queues import SqlQueues, Waiting
 from shared.adapters.sql.sender import SqlSender
 from shared.adapters.sql.settling import SqlSettling
-from shared.adapters.sql.sqlite import LOW_WATER, SqliteDatabase
+from shared.adapters.sql.sqlite import (
+    LOW_WATER,
+    Connect,
+    SqliteDatabase,
+    connect,
+    new_id,
+)
 from shared.adapters.sql.traits import SQL
 from shared.clock import Clock
 from shared.engine.keeping.poison_records import PoisonRecords
@@ -39,7 +45,8 @@ class SqlStore:
     addresses of its blobs; *other_accounts* has the dead letters of others. *died* is called, from
     another thread, when nothing can be stored any more: the process has to end. *told* gets the
     time as `WatchedClock.storage_answered` does. *give_up* records a message that nobody can
-    handle; without it, its text alone is recorded.
+    handle; without it, its text alone is recorded. *new_id* returns 32 hexadecimal digits that
+    nothing else has.
 
     Raises:
         StoreRefused: the folder can't be used; the message says what to do.
@@ -60,23 +67,26 @@ class SqlStore:
         low_water: int = LOW_WATER,
         died: Callable[[str], object] = lambda _: None,
         told: Callable[[datetime, float], object] = lambda _, __: None,
-        vfs: str | None = None,
+        connect: Connect = connect,
+        new_id: Callable[[], str] = new_id,
         give_up: GiveUp | None = None,
     ) -> None:
         off_loop = threads.pool("store", _THREADS)
         database = SqliteDatabase(
             Folder(folder),
             clock,
-            vfs=vfs,
+            threads,
+            connect=connect,
+            new_id=new_id,
             low_water=low_water,
             died=died,
             told=told,
         )
         self.account = account
         self.database = database
-        self.documents = SqlDocuments(database, self._changed)
+        self.documents = SqlDocuments(database, new_id, self._changed)
         self.queues = SqlQueues(database, clock)
-        self.payloads = SqlPayloads(database)
+        self.payloads = SqlPayloads(database, new_id)
         self.dead_letters = SqlDeadLetters(
             database, clock, account, url=blob_url, others=other_accounts
         )

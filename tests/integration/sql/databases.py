@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 from shared.adapters.sql.database import WriteTransaction
 from shared.adapters.sql.folder import Folder
 from shared.adapters.sql.sqlite import SqliteDatabase
+from shared.adapters.threads import SystemThreads
 from shared.clock import SystemClock
 
 
@@ -17,7 +19,8 @@ from shared.clock import SystemClock
 def opened(folder: Path, **options: Any) -> Iterator[SqliteDatabase]:
     """Open the database of a folder, and close it afterwards."""
     clock = options.pop("clock", None) or SystemClock()
-    database = SqliteDatabase(Folder(folder), clock, **options)
+    threads = SystemThreads(options.pop("monotonic", time.monotonic))
+    database = SqliteDatabase(Folder(folder), clock, threads, **options)
     try:
         yield database
     finally:

@@ -16,6 +16,8 @@ from threading import RLock
 
 import apsw
 
+from shared.adapters.sql.sqlite import connect
+
 DATABASE, WAL = "pushgrid.db", "pushgrid.db-wal"
 
 
@@ -31,6 +33,9 @@ class RecordedDisk(apsw.VFS):
         self._on_disk: defaultdict[str, bytearray] = defaultdict(bytearray)
         self._pending: defaultdict[str, list[tuple[int, bytes] | int]] = defaultdict(list)
         super().__init__(name, "")
+
+    def connect(self, database: Path) -> apsw.Connection:
+        return connect(database, self.name)
 
     def xOpen(  # noqa: N802 - SQLite's name
         self, name: str | apsw.URIFilename | None, flags: list[int]
