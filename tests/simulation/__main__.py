@@ -41,7 +41,9 @@ def _play_many(seeds: Sequence[int], home: str, *, until_red: bool) -> int:
     began, promised, seconds, red = time.monotonic(), 0, 0.0, list[Result]()
     seen = Counter[str]()
     if until_red:  # Those with few events are the quickest.
-        played = map(play, sorted((draw_plan(each, home) for each in seeds), key=lambda each: each.events))
+        played = map(
+            play, sorted((draw_plan(each, home) for each in seeds), key=lambda each: each.events)
+        )
     else:
         played = play_all(seeds, os.cpu_count() or 1, home)
     for result in played:
@@ -58,7 +60,9 @@ def _play_many(seeds: Sequence[int], home: str, *, until_red: bool) -> int:
     print(f"{promised} promised deliveries, {promised / took * 60:.0f} a minute")
     print(", ".join(f"{kind} {times}" for kind, times in sorted(seen.items())))
     for result in red:
-        print(f"See more: python -m tests.simulation --home {result.plan.home} --seed {result.plan.seed}")
+        print(
+            f"See more: python -m tests.simulation --home {result.plan.home} --seed {result.plan.seed}"
+        )
     return 1 if red else 0
 
 
@@ -69,7 +73,9 @@ def _report(result: Result) -> int:
         return 0
     for each in result.findings[:MOST]:
         print(f"{each.at:12.3f} {each.kind}: {each.subscription} {each.number} {each.what}")
-    print(f"Repeat it: python -m tests.simulation --home {result.plan.home} --seed {result.plan.seed} --log")
+    print(
+        f"Repeat it: python -m tests.simulation --home {result.plan.home} --seed {result.plan.seed} --log"
+    )
     plan = shrink(result)
     told = play(plan, tells=True)
     same = [each for each in told.findings if each.kind in result.kinds]

@@ -289,11 +289,14 @@ class Machine:
                 self._tell(*doubtful)
                 return
         for table, rows in before.items():
-            wrong = {key for key in rows.keys() | found[table] if _of(rows, key) != _of(found[table], key)}
+            wrong = {
+                key
+                for key in rows.keys() | found[table]
+                if _of(rows, key) != _of(found[table], key)
+            }
             for key in sorted(wrong, key=str)[:3]:
                 self._find("disk", f"{table} {key}: {_of(rows, key)} is {_of(found[table], key)}")
         self.rows = found
-
 
     def _found(self) -> dict[str, dict[Row, Row]]:
         if not (self.folder / DATABASE).exists():

@@ -112,6 +112,7 @@ class ServedInstance(Instance):
 
     host: ServedHost  # type: ignore[assignment]
     owner: ServedProcesses = field(kw_only=True)
+    dies_in_commit: bool = field(kw_only=True)
 
     def is_struck(self, verb: str, when: str) -> bool:
         death = self.death
@@ -119,7 +120,9 @@ class ServedInstance(Instance):
             return False
         if when == "before":
             self.death = death = death._replace(requests=death.requests - 1)
-        return death.requests <= 0 and (when == "after" or self.owner.draw() < 0.5)
+        if death.requests > 0 or (self.dies_in_commit and verb != "COMMIT"):
+            return False
+        return when == "after" or self.owner.draw() < 0.5
 
     def die(self, where: str) -> None:
         self.owner.strike(self, where)
@@ -230,7 +233,9 @@ class ServedProcesses(Processes):
             is_worth=self._has_work,
             ended=partial(self._ends, name),
         )
-        instance = ServedInstance(process, clock, app, host, [skew], owner=self)  # type: ignore[arg-type]
+        instance = ServedInstance(
+            process, clock, app, host, [skew], owner=self, dies_in_commit=draws.random() < 0.5
+        )  # type: ignore[arg-type]
         self._by_name[name] = (slot, instance)
         return instance
 
@@ -249,7 +254,7 @@ class ServedLedger(Ledger):
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         self._lines: dict[str, Sequence[str]] = {}
-        self.store = SimpleNamespace(payloads=SimpleNamespace(blobs=self._lines))  # type: ignore[assignment]
+        self.stored: Any = SimpleNamespace(payloads=SimpleNamespace(blobs=self._lines))
         self._under_way: Counter[tuple[str, int, str]] = Counter()  # pushes that are not settled
         self._drops: dict[tuple[str, int, str], list[int]] = {}  # told, stored
 
@@ -301,9 +306,7 @@ class ServedLedger(Ledger):
         if old[4] and not run:
             self._given_back(process, text)
         elif run == 0 and receives > old[6]:
-            given = Received(
-                text=text, receipt=Receipt(str(number), str(receipt)), count=receives
-            )
+            given = Received(text=text, receipt=Receipt(str(number), str(receipt)), count=receives)
             self._received(StoreRequest(name, "queues", "receive", (queue,)), [given])
             self._given.clear()
 
@@ -405,7 +408,7 @@ class ServedWorld(World):
 
     def play(self) -> Result:
         with tempfile.TemporaryDirectory(prefix="pushgrid-", ignore_cleanup_errors=True) as name:
-            seed = self._plan.seed
+            seed, self.ledger.store = self._plan.seed, self.ledger.stored  # type: ignore[attr-defined]
             self.machine = self.processes.machine = Machine(  # type: ignore[attr-defined]
                 self.kernel,
                 self.storms,
