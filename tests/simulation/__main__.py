@@ -60,10 +60,12 @@ def _play_many(seeds: Sequence[int], home: str, *, until_red: bool) -> int:
     print(f"{promised} promised deliveries, {promised / took * 60:.0f} a minute")
     print(", ".join(f"{kind} {times}" for kind, times in sorted(seen.items())))
     for result in red:
-        print(
-            f"See more: python -m tests.simulation --home {result.plan.home} --seed {result.plan.seed}"
-        )
+        print(f"See more: {_command(result)}")
     return 1 if red else 0
+
+
+def _command(of: Result) -> str:
+    return f"python -m tests.simulation --home {of.plan.home} --seed {of.plan.seed}"
 
 
 def _report(result: Result) -> int:
@@ -73,9 +75,7 @@ def _report(result: Result) -> int:
         return 0
     for each in result.findings[:MOST]:
         print(f"{each.at:12.3f} {each.kind}: {each.subscription} {each.number} {each.what}")
-    print(
-        f"Repeat it: python -m tests.simulation --home {result.plan.home} --seed {result.plan.seed} --log"
-    )
+    print(f"Repeat it: {_command(result)} --log")
     plan = shrink(result)
     told = play(plan, tells=True)
     same = [each for each in told.findings if each.kind in result.kinds]

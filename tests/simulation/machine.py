@@ -40,6 +40,7 @@ _COLUMNS = {
     " record, event",
 }
 _READ = {"documents", "attempts", "counts"}  # ports whose storms hit what reads
+DIES_THEN = 0.3  # of the servers whose sync has failed
 _YIELDS = 0.03  # of the statements: they take a moment
 _names = count()
 
@@ -65,6 +66,40 @@ class _Fate(NamedTuple):
     fails: type[apsw.Error] | None = None
     is_done: bool = True  # though it fails
     sync_fails: bool = False
+
+
+class _Storm(NamedTuple):
+    """What a storm is here."""
+
+    name: str
+    fate: Callable[[Callable[[], float]], _Fate]
+    share: float  # of the statements that it would hit there
+    statements: tuple[str, ...] = ()  # that are hit at any rate
+    hits_writer: bool = False  # alone
+
+
+_STORMS = {
+    "slow": _Storm("slow", lambda draw: _Fate(draw() * GIVES_UP / 2, draw() * GIVES_UP / 2), 0.1),
+    "takes effect late": _Storm("hangs", lambda draw: _Fate(draw() * 2 * GIVES_UP), 0.02),
+    "fails before": _Storm(
+        "fails", lambda draw: _Fate(draw(), fails=apsw.IOError, is_done=False), 0.2
+    ),
+    "fails after": _Storm(
+        "fails after", lambda draw: _Fate(draw(), draw(), apsw.IOError), 0.1, ("COMMIT",)
+    ),
+    "stored twice": _Storm(
+        "a sync fails", lambda draw: _Fate(draw(), sync_fails=True), 0, ("COMMIT", "checkpoint")
+    ),
+    "outage": _Storm(
+        "is full",
+        lambda draw: _Fate(draw() / 10, fails=apsw.FullError, is_done=False),
+        share=1,
+        hits_writer=True,
+    ),
+    "untimed": _Storm(
+        "is locked", lambda _: _Fate(5, fails=apsw.BusyError, is_done=False), 0, ("IMMEDIATE",)
+    ),
+}
 
 
 class Server(Protocol):
@@ -135,7 +170,7 @@ class Machine:
         for each in self._connections:
             with suppress(apsw.Error):
                 each.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
-                each.close(True)  # noqa: FBT003 - apsw's name is `force`
+                each.close(True)
         self.disk.unregister()
 
     def due(self, queue: Queue, now: datetime) -> bool:
@@ -206,6 +241,8 @@ class Machine:
         except apsw.Error:
             self._doubtful = server, changes
             server.fails("COMMIT: its sync")
+            if self.chance.random() < DIES_THEN:
+                server.die("after its sync has failed")
             raise
         finally:
             self.disk.fails = lambda _: False
@@ -236,34 +273,23 @@ class Machine:
         if verb not in ("ROLLBACK", "RELEASE"):  # which never fail: they write nothing
             for storm in self._storms:
                 is_near = storm.since <= now < storm.until
-                if is_near and _concerns(storm, is_write=is_write) and draw() < storm.share:
-                    if fate := self._stormy(storm.kind, statement, verb, is_write=is_write):
-                        return fate
+                if not is_near or not _concerns(storm, is_write=is_write):
+                    continue
+                fate = draw() < storm.share and self._stormy(storm.kind, statement, is_write)
+                if fate:
+                    return fate
         if verb == "COMMIT" or draw() < _YIELDS:
             return _Fate(before=draw() * USUAL) if draw() < 0.5 else _Fate(after=draw() * USUAL)
         return _Fate()
 
-    def _stormy(self, kind: str, statement: str, verb: str, *, is_write: bool) -> _Fate | None:
-        draw, is_commit = self.chance.random, verb == "COMMIT"
-        is_checkpoint = "checkpoint" in statement
-        fate = None
-        if kind == "slow" and draw() < 0.1:
-            kind, fate = "slow", _Fate(draw() * GIVES_UP / 2, draw() * GIVES_UP / 2)
-        elif kind == "takes effect late" and draw() < 0.02:
-            kind, fate = "hangs", _Fate(draw() * 2 * GIVES_UP)
-        elif kind == "fails before" and draw() < 0.2:
-            kind, fate = "fails", _Fate(draw(), fails=apsw.IOError, is_done=False)
-        elif kind == "fails after" and (is_commit or draw() < 0.1):
-            kind, fate = "fails after", _Fate(draw(), draw(), fails=apsw.IOError)
-        elif kind == "stored twice" and (is_commit or is_checkpoint):
-            kind, fate = "a sync fails", _Fate(draw(), sync_fails=True)
-        elif kind == "outage" and is_write:
-            kind, fate = "is full", _Fate(draw() * 0.1, fails=apsw.FullError, is_done=False)
-        elif kind == "untimed" and statement == "BEGIN IMMEDIATE":
-            kind, fate = "is locked", _Fate(5, fails=apsw.BusyError, is_done=False)
-        if fate:
-            self._seen[f"sqlite {kind}"] += 1
-        return fate
+    def _stormy(self, kind: str, statement: str, is_write: bool) -> _Fate | None:  # noqa: FBT001
+        """Return what a storm of Azure's kinds does to a statement, if anything."""
+        storm, draw = _STORMS[kind], self.chance.random
+        is_hit = any(each in statement for each in storm.statements) or draw() < storm.share
+        if not is_hit or (storm.hits_writer and not is_write):
+            return None
+        self._seen[f"sqlite {storm.name}"] += 1
+        return storm.fate(draw)
 
     # ── The mirror ──
 
@@ -360,7 +386,7 @@ def _kept(table: str, row: Any) -> Row:
 def _read(file: apsw.Connection, table: str) -> dict[Row, Row]:
     if not file.execute("SELECT 1 FROM sqlite_schema WHERE name = ?", (table,)).fetchall():
         return {}
-    rows = file.execute(f"SELECT {_COLUMNS[table]} FROM {table}").fetchall()
+    rows = file.execute(f"SELECT {_COLUMNS[table]} FROM {table}").fetchall()  # noqa: S608 - ours
     return {row[: KEYS[table]]: row for row in rows}
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -37,7 +35,7 @@ from shared.telemetry import LogLine, lines_to
 from shared.watched_clock import WatchedClock
 from tests.simulation.endpoints import SimulatedPusher
 from tests.simulation.kernel import Pool, Process, Threads
-from tests.simulation.ledger import SLOW, Entry, Ledger, Published, Push
+from tests.simulation.ledger import SLOW, Ledger, Push
 from tests.simulation.machine import Change, Machine
 from tests.simulation.plan import Plan
 from tests.simulation.processes import Death, Instance, Processes, settings_of
@@ -83,7 +81,7 @@ class ServedHost:
     async def _run(self) -> None:
         app, home = self._app, self._home
         try:
-            await home.open(lambda *given: app.intake.give_up(*given))
+            await home.open(self._give_up)
         except InvalidSettings as error:
             self._ended(f"does not start: {error.message}")
             return
@@ -97,6 +95,9 @@ class ServedHost:
         self._deliveries.begin()
         work.begin()
         self._ended(f"can't go on: {await home.broken()}")
+
+    def _give_up(self, queue: Queue, body: str, reason: str) -> None:
+        self._app.intake.give_up(queue, body, reason)
 
     async def _deliver(self, lease: Lease) -> None:
         settling = self._home.settling(lease, self._app.metrics)
@@ -158,15 +159,18 @@ class ServedProcesses(Processes):
         return found[0] if found else None
 
     def kill(self, process: int, requests: int, down: float, again: int, skew: float) -> None:
+        del process, skew
         super().kill(0, requests * 5, down, again, skew=0.0)
 
     def freeze(self, process: int, seconds: float) -> None:
+        del process
         super().freeze(0, seconds)
 
     def jump(self, process: int, by: float) -> None:
         """Do nothing: a machine's only clock is believed."""
 
     def strike(self, instance: Instance, where: str) -> None:
+        instance.death = instance.death or Death(0, STARTS_AGAIN, 2, 0)
         self._die(0, instance, where)
 
     def _ends(self, name: str, why: str) -> None:
@@ -182,7 +186,7 @@ class ServedProcesses(Processes):
             return
         loses_power = self.draw() < LOSES_POWER if is_by_power is None else is_by_power
         self._seen["the power fails"] += loses_power
-        self.ledger.died(instance.process)
+        self.ledger.died()
         self.machine.stop(loses_power=loses_power)
         super()._die(slot, instance, f"{where}{', since the power fails' if loses_power else ''}")
 
@@ -235,7 +239,7 @@ class ServedProcesses(Processes):
         )
         instance = ServedInstance(
             process, clock, app, host, [skew], owner=self, dies_in_commit=draws.random() < 0.5
-        )  # type: ignore[arg-type]
+        )
         self._by_name[name] = (slot, instance)
         return instance
 
@@ -267,7 +271,7 @@ class ServedLedger(Ledger):
         if self.story is not None:
             self.story.append((self._kernel.now, f"{process} logs {line.json}", frozenset()))
 
-    def died(self, process: Process) -> None:
+    def died(self) -> None:
         """Enter that what is under way may be repeated: it was not settled."""
         self._repeated(sorted(self._under_way), "its process ends")
 
@@ -348,7 +352,7 @@ class ServedLedger(Ledger):
     def _attempts(self, process: Process, change: Change) -> None:
         if change.new is None:
             return
-        _, name, _, _, _, ends, event, _, job, record, _ = change.new
+        _, name, _, _, _, _, event, _, job, record, _ = change.new
         if event is None:
             return
         key = text_of_plain(name), int(text_of_plain(event)[1:]), text_of_plain(job or "")
@@ -390,7 +394,7 @@ class ServedLedger(Ledger):
         super()._judge_push(push, number)
         self._under_way[entry.subscription, number, entry.job] += 1
 
-    def _read_at(self, process: Process, name: str) -> float | None:
+    def _read_at(self, _: Process, __: str) -> float | None:
         """Return when the terms of an end were read: in the transaction that stores it."""
         return self._kernel.now
 

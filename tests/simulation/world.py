@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import partial
 from random import Random
@@ -43,7 +43,8 @@ class Result(NamedTuple):
 class World:
     """All that there is in one simulation; it *tells* its story."""
 
-    make_ledger, make_processes = Ledger, Processes
+    make_ledger: Callable[..., Ledger] = Ledger
+    make_processes: Callable[..., Processes] = Processes
 
     def __init__(self, plan: Plan, *, tells: bool = False) -> None:
         self._plan, seed = plan, plan.seed
