@@ -25,12 +25,13 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--seeds", type=int, default=60, help="how many to play, if none is named")
     parser.add_argument("--first", type=int, default=0, help="the first of them")
     parser.add_argument("--until-red", action="store_true", help="end at the first that is")
-    parser.add_argument("--home", choices=WORLDS, default="functions", help="what runs the app")
+    parser.add_argument("--home", choices=WORLDS, help="what runs the app; by default each")
     given = parser.parse_args(arguments)
     if given.seed is None:
         seeds = range(given.first, given.first + given.seeds)
-        return _play_many(seeds, given.home, until_red=given.until_red)
-    result = play(draw_plan(given.seed, given.home), tells=given.log)
+        homes = [given.home] if given.home else WORLDS
+        return max([_play_many(seeds, each, until_red=given.until_red) for each in homes])
+    result = play(draw_plan(given.seed, given.home or "functions"), tells=given.log)
     for at, text, _ in result.story:
         print(f"{at:12.3f} {text}")
     return _report(result)
@@ -56,7 +57,7 @@ def _play_many(seeds: Sequence[int], home: str, *, until_red: bool) -> int:
             if until_red:
                 return 1
     took = time.monotonic() - began
-    print(f"{len(seeds)} seeds, {len(red)} red, {seconds / 3600:.0f} simulated hours")
+    print(f"{home}: {len(seeds)} seeds, {len(red)} red, {seconds / 3600:.0f} simulated hours")
     print(f"{promised} promised deliveries, {promised / took * 60:.0f} a minute")
     print(", ".join(f"{kind} {times}" for kind, times in sorted(seen.items())))
     for result in red:

@@ -175,6 +175,7 @@ class ServedProcesses(Processes):
 
     def _ends(self, name: str, why: str) -> None:
         _, instance = self._by_name[name]
+        why = why.replace(str(self.machine.folder), "the folder")
         self._seen[f"ends itself: {why.partition(':')[0]}"] += 1
         instance.death = instance.death or Death(0, STARTS_AGAIN, 0, 0)
         self._die(0, instance, f"while it {why}", is_by_power=False)
