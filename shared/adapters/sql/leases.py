@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 from collections import defaultdict, deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -63,7 +63,7 @@ _SUSPECTS = (
     " ORDER BY id"
 )
 _MINE = "id = ? AND run = ?"
-_BORN = f"SELECT id, queue, body, due, deaths, receives FROM messages WHERE {_MINE}"
+_IN_HAND = f"SELECT id, queue, body, due, deaths, receives FROM messages WHERE {_MINE}"
 #: What nothing keeps parked any more.
 _FREE = (
     "SELECT id FROM parked WHERE NOT EXISTS (SELECT 1 FROM documents"
@@ -90,7 +90,7 @@ class _Hand:
         self.ready: deque[Lease] = deque()  # due, and not handed over yet
         self.ahead: list[tuple[datetime, int, Lease]] = []  # a heap
         self.out: set[int] = set()  # numbers of messages that were handed over
-        self.doubtful: list[int] = []  # numbers of messages that may have been born into it
+        self.doubtful: list[int] = []  # numbers of messages that may be in it: nobody knows
         self.reserved = 0  # for messages that are being stored or claimed
         self.next_due: datetime | None = moment(0)  # at a start something may be
         self.news = asyncio.Event()
@@ -108,6 +108,10 @@ class _Hand:
     def numbers(self) -> list[int]:
         leases = [*self.ready, *(lease for _, _, lease in self.ahead)]
         return [*self.out, *(receipt_of(each).number for each in leases)]
+
+    def doubt(self, numbers: Iterable[int]) -> None:
+        """Note messages that a transaction of unknown outcome has taken."""
+        self.doubtful = [*dict.fromkeys([*self.doubtful, *numbers])]
 
     def note(self, due: datetime) -> None:
         """Note that a message in the table alone is due then."""
@@ -134,6 +138,7 @@ class SqlLeases:
         self._order = count()
         self._looks_for_suspects = True  # there may be such messages
         self._found: list[Lease] = []  # the next of them, in hand and not handed over
+        self._doubtful: list[int] = []  # numbers of those that may be: nobody knows
         self._suspects: set[int] = set()  # the messages that nothing else runs beside
         self._together = 1  # so many of them run: twice as many after each time that it survived
         self._survived_at = 0.0  # by the loop's time
@@ -176,7 +181,7 @@ class SqlLeases:
         """Look for messages of which nobody knows; room was *reserved* for the first of them."""
         self.stored(queue, [], messages, reserved)
         if hand := self._hands.get(queue):
-            hand.doubtful += [each.number for each in messages[:reserved]]
+            hand.doubt(each.number for each in messages[:reserved])
 
     def may_be_free(self) -> None:
         """Look for what is not parked any more; from any thread."""
@@ -295,10 +300,11 @@ class SqlLeases:
         doubtful = hand.doubtful[:most]
         now = self._now()
         until = now + AHEAD
+        taken: list[int] = []
 
         def write(writing: WriteTransaction) -> tuple[list[Row], datetime | None]:
             left = self.run, queue.value, DEATHS_TOGETHER - 1
-            rows = [row for each in doubtful for row in writing.rows(_BORN, each, self.run)]
+            rows = [row for each in doubtful for row in writing.rows(_IN_HAND, each, self.run)]
             rows += writing.rows(_CLAIM.format(_LEFT), self.run, *left, most - len(rows))
             if len(rows) < most:
                 due = queue.value, micros(until), most - len(rows)
@@ -306,6 +312,7 @@ class SqlLeases:
             if queue is Queue.RETRIES:
                 rows += self._claim_freed(writing, most - len(rows), micros(now))
             is_all = len(rows) < most
+            taken[:] = [row[0] for row in rows]
             rows = _merge(writing, [_open(writing, row) for row in rows], self.run)
             if not is_all:
                 return rows, until
@@ -316,7 +323,9 @@ class SqlLeases:
         def then(claimed: tuple[list[Row], datetime | None] | None) -> None:
             # In the order of the commits: what is put later is noted later.
             hand.reserved -= most
-            if claimed:
+            if claimed is None:
+                hand.doubt(taken)
+            else:
                 hand.doubtful = hand.doubtful[len(doubtful) :]
                 rows, hand.next_due = claimed
                 for lease in map(_lease, rows):
@@ -384,15 +393,20 @@ class SqlLeases:
 
     async def _find_suspects(self, most: int) -> None:
         """Find one that has ended a process as a suspect, which runs alone; or else *most*."""
+        doubtful = self._doubtful
+        taken: list[int] = []
 
         def then(rows: list[Row] | None) -> None:
             self._found = [_lease(row) for row in rows or ()]
+            self._doubtful = [] if rows is not None else taken or doubtful
 
         def write(writing: WriteTransaction) -> list[Row]:
             claim = _CLAIM.format(_SUSPECTS)
             deaths = DEATHS_TOGETHER
-            rows = writing.rows(claim, self.run, self.run, deaths, deaths + 1, 1)
+            rows = [row for each in doubtful for row in writing.rows(_IN_HAND, each, self.run)]
+            rows = rows or writing.rows(claim, self.run, self.run, deaths, deaths + 1, 1)
             rows = rows or writing.rows(claim, self.run, self.run, deaths - 1, deaths, most)
+            taken[:] = [row[0] for row in rows]
             return [_open(writing, row) for row in rows]
 
         await self._database.write_on_loop(write, then=then)

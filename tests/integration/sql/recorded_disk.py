@@ -115,7 +115,7 @@ class _RecordedFile(apsw.VFSFile):
         super().xTruncate(newsize)
         self._disk.written(self._file, newsize)
 
-    def xSync(self, flags: int) -> None:  # noqa: N802
+    def xSync(self, flags: int) -> None:  # noqa: ARG002, N802
         self._disk.sync(self._file)  # which is all: the machine that runs this goes on
 
 
