@@ -263,7 +263,7 @@ PLANTED = {
     ),
     "a doubtful commit that is not looked for": Planted(
         f"{_SQL}/leases.py",
-        "            hand.doubtful += [each.number for each in messages[:reserved]]\n",
+        "            hand.doubt(each.number for each in messages[:reserved])\n",
         "            pass\n",
         home="serve",
     ),

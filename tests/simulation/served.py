@@ -427,6 +427,11 @@ class ServedWorld(World):
             finally:
                 self.machine.close()
 
+    def _heal(self) -> None:
+        super()._heal()
+        # A pause that its operator had to repeat while the server was down is over, too.
+        self.kernel.at(self.kernel.now + 400, self._callers.resume_all)
+
     def _is_late(self) -> bool:
         latest = micros(self.storage.clock.now() - timedelta(seconds=LATE))
         return any(row[2] < latest for row in self.machine.rows["messages"].values())

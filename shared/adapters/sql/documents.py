@@ -5,12 +5,20 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
-from shared.adapters.sql.database import Database, ReadTransaction, Row, WriteTransaction, plain
+from shared.adapters.sql.database import (
+    Database,
+    ReadTransaction,
+    Row,
+    Write,
+    WriteTransaction,
+    plain,
+)
 from shared.engine.ports import PROCESSES, STATE, Document, Resource, Table
 from shared.errors import Conflict, InvalidDocument
 
+T = TypeVar("T")
 _DOCUMENT_CHARACTERS = 500_000  # as on Azure Storage: documents can be moved there
 _KEY = re.compile(r"[^/\\#?\x00-\x1f\x7f-\x9f\ud800-\udfff]{1,500}")  # likewise
 _COLUMNS = "name, etag, document"
@@ -67,9 +75,7 @@ class SqlDocuments:
             _note_change(writing, table, partition)
             return _resource(row)
 
-        stored = self._database.write(write)
-        self._changed(table)
-        return stored
+        return self._write(table, write)
 
     def delete(self, table: Table, partition: str, name: str, etag: str | None = None) -> bool:
         if not _are_keys(partition, name):
@@ -85,9 +91,13 @@ class SqlDocuments:
                 _note_change(writing, table, partition)
             return bool(deleted)
 
-        is_deleted = self._database.write(write)
-        self._changed(table)
-        return is_deleted
+        return self._write(table, write)
+
+    def _write(self, table: Table, write: Write[T]) -> T:
+        try:
+            return self._database.write(write)
+        finally:  # also where nobody knows whether it is stored
+            self._changed(table)
 
     def list(self, table: Table, partition: str) -> Sequence[Resource]:
         if not _are_keys(partition):
