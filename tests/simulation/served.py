@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -13,13 +15,14 @@ from functools import partial
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 from pushgrid.testing.composition import MemoryOutbound
 from pushgrid.testing.memory import START, MemoryStore, SeededChance
 from pushgrid.testing.memory.faults import StoreRequest
 from server.deliveries import Deliveries
 from server.own_work import OwnWork, timers_of
+from server.process import DELIVERING_SECONDS, LONGEST_END, STORING_SECONDS
 from server.sqlite_home import SqliteHome
 from shared.adapters.sql.database import micros, moment, text_of_plain
 from shared.adapters.sql.store import SqlStore
@@ -28,7 +31,7 @@ from shared.delivery.policy import EndReason, EndState
 from shared.engine.ports import Queue, Receipt, Received, Table
 from shared.engine.ports.leases import Lease
 from shared.engine.ports.settling import Ended
-from shared.errors import InvalidSettings
+from shared.errors import InvalidSettings, StorageUnavailable
 from shared.settings import AttemptLogging
 from shared.subscriptions.subscription import DeadLetterDestination
 from shared.telemetry import LogLine, lines_to
@@ -42,6 +45,7 @@ from tests.simulation.processes import Death, Instance, Processes, settings_of
 from tests.simulation.world import LATE, Result, World
 
 LOSES_POWER = 0.4  # of the kills
+IN_ORDER = 0.25  # of the ends that a plan names
 STARTS_AGAIN = 5.0  # seconds after it has ended by itself
 _NUMBER_OF = "e"  # and the number: an event's id
 
@@ -62,10 +66,8 @@ class ServedHost:
         self._app, self._process, self._home = app, process, home
         self._rests, self._is_worth, self._ended = rests, is_worth, ended
         self._deliveries: Deliveries | None = None
-
-    @property
-    def is_ready(self) -> bool:
-        return self._deliveries is not None
+        self._work: OwnWork
+        self.is_ready = False
 
     @property
     def open(self) -> int:
@@ -91,10 +93,29 @@ class ServedHost:
             [each._replace(period=each.period * self._rests) for each in some]
             for some in (app.background, [*timers, *home.background])
         ]
-        work = OwnWork(home, Threads(self._process), everywhere=rarer[0], elected=rarer[1])
+        self._work = OwnWork(home, Threads(self._process), everywhere=rarer[0], elected=rarer[1])
         self._deliveries.begin()
-        work.begin()
+        self._work.begin()
+        self.is_ready = True
         self._ended(f"can't go on: {await home.broken()}")
+
+    def end(self) -> None:
+        """Begin to end in order, as the server does after SIGTERM."""
+        self.is_ready = False
+        loop = self._process.loop
+        loop.call_soon(lambda: loop.create_task(self._end()))
+
+    async def _end(self) -> None:
+        assert self._deliveries
+        await self._deliveries.stop_taking()
+        await self._work.stop()
+        self._app.stop()
+        await self._deliveries.finish(DELIVERING_SECONDS)
+        for last in (self._app.end, self._home.close):
+            with suppress(TimeoutError, StorageUnavailable):
+                async with asyncio.timeout(STORING_SECONDS):
+                    await last()
+        self._ended("ends in order")
 
     def _give_up(self, queue: Queue, body: str, reason: str) -> None:
         self._app.intake.give_up(queue, body, reason)
@@ -155,11 +176,24 @@ class ServedProcesses(Processes):
         self.slots[0].host.begin()
 
     def any(self) -> Instance | None:
-        found = [each for each in self.slots if each.process.is_alive and each.host.is_ready]  # type: ignore[attr-defined]
-        return found[0] if found else None
+        found = self.server
+        return found if found.process.is_alive and found.host.is_ready else None
+
+    @property
+    def server(self) -> ServedInstance:
+        """The process that has the folder, or had it last."""
+        return cast("ServedInstance", self.slots[0])
 
     def kill(self, process: int, requests: int, down: float, again: int, skew: float) -> None:
         del process, skew
+        instance = self.server
+        if instance.is_well and instance.host.is_ready and self.draw() < IN_ORDER:
+            self.ledger.fault(instance.process, "is told to end")
+            instance.death = Death(10**9, down, again, 0)
+            instance.host.end()
+            later = partial(self._die, 0, instance, "while it ends")
+            self._kernel.at(self._kernel.now + 2 * LONGEST_END, later)
+            return
         super().kill(0, requests * 5, down, again, skew=0.0)
 
     def freeze(self, process: int, seconds: float) -> None:

@@ -22,7 +22,8 @@ OCCURS = {
     *(f"sqlite {each}" for each in ("slow", "hangs", "fails", "fails after", "a sync fails")),
     *(f"sqlite {each}" for each in ("is full", "is locked", "stores what nobody knows")),
     *(f"killed {each}" for each in ("before", "after", "within", "while")),
-    *("the power fails", "frozen", "ends itself: can't go on", "ends itself: does not start"),
+    *("the power fails", "frozen"),
+    *(f"ends itself: {each}" for each in ("can't go on", "does not start", "ends in order")),
     *("published 200", "published 503"),
 }
 _DIGESTS = """
