@@ -80,7 +80,7 @@ class _Storm(NamedTuple):
 
 _STORMS = {
     "slow": _Storm("slow", lambda draw: _Fate(draw() * GIVES_UP / 2, draw() * GIVES_UP / 2), 0.1),
-    "takes effect late": _Storm("hangs", lambda draw: _Fate(draw() * 2 * GIVES_UP), 0.02),
+    "takes effect late": _Storm("hangs", lambda draw: _Fate(draw() * 2 * GIVES_UP), 0.1),
     "fails before": _Storm(
         "fails", lambda draw: _Fate(draw(), fails=apsw.IOError, is_done=False), 0.2
     ),
