@@ -217,18 +217,21 @@ PLANTED = {
         f"{_SQL}/leases.py",
         "    text = open_text(body.decode(), open_keys(writing, number))\n",
         "    text = body.decode()\n",
+        seed=49,
         home="serve",
     ),
     "a retry's timer forgotten": Planted(
         f"{_SQL}/settling.py",
         "            if answer in (Answer.SETTLED, None):  # after",
         "            if answer is None:  # after",
+        seed=19,
         home="serve",
     ),
     "parked rows that a resume does not free": Planted(
         f"{_SQL}/store.py",
         "        if table in (Table.EVENT_SUBSCRIPTIONS, Table.ENDPOINT_HEALTH):\n",
         "        if table is Table.ENDPOINT_HEALTH:\n",
+        seed=56,
         home="serve",
     ),
     "an answer before COMMIT": Planted(
@@ -238,10 +241,11 @@ PLANTED = {
         "                storing = self._store(queue, legal, is_due=visible_in <= _NO_WAIT)\n"
         "                asyncio.get_running_loop().create_task(storing)\n"
         "                faults = {}\n",
+        seed=71,
         home="serve",
     ),
     "commits that are not synced": Planted(
-        f"{_SQL}/sqlite.py", '"synchronous = FULL"', '"synchronous = NORMAL"', home="serve"
+        f"{_SQL}/sqlite.py", '"synchronous = FULL"', '"synchronous = NORMAL"', 69, home="serve"
     ),
     "a start without the checkpoint": Planted(
         f"{_SQL}/sqlite.py",

@@ -42,6 +42,7 @@ from tests.simulation.ledger import SLOW, Ledger, Push
 from tests.simulation.machine import Change, Machine
 from tests.simulation.plan import Plan
 from tests.simulation.processes import Death, Instance, Processes, settings_of
+from tests.simulation.storage import USUAL
 from tests.simulation.world import LATE, Result, World
 
 LOSES_POWER = 0.4  # of the kills
@@ -137,6 +138,8 @@ class ServedInstance(Instance):
     dies_in_commit: bool = field(kw_only=True)
 
     def is_struck(self, verb: str, when: str) -> bool:
+        if (when, self.freeze[0]) == ("before", f"sqlite.{verb}"):
+            self.owner.freeze_now(self)
         death = self.death
         if death is None:
             return False
@@ -196,9 +199,15 @@ class ServedProcesses(Processes):
             return
         super().kill(0, requests * 5, down, again, skew=0.0)
 
-    def freeze(self, process: int, seconds: float) -> None:
+    def freeze(self, process: int, seconds: float, before: str) -> None:
         del process
-        super().freeze(0, seconds)
+        super().freeze(0, seconds, before and "sqlite.COMMIT")
+
+    def freeze_now(self, instance: Instance) -> None:
+        """Freeze a process before its request."""
+        (_, seconds), instance.freeze = instance.freeze, ("", 0.0)
+        self.freeze(0, seconds, "")
+        self._kernel.sleep(USUAL)
 
     def jump(self, process: int, by: float) -> None:
         """Do nothing: a machine's only clock is believed."""
@@ -347,7 +356,6 @@ class ServedLedger(Ledger):
         elif run == 0 and receives > old[6]:
             given = Received(text=text, receipt=Receipt(str(number), str(receipt)), count=receives)
             self._received(StoreRequest(name, "queues", "receive", (queue,)), [given])
-            self._given.clear()
 
     def _judge_parts(self, number: int, text: str) -> None:
         """Judge whether a message that is rewritten has nothing twice."""
