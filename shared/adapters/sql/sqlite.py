@@ -434,15 +434,16 @@ class SqliteDatabase:
         return await result
 
     def read(self, read: Callable[[ReadTransaction], T]) -> T:
-        reader = self._reader()
+        reader, is_whole = self._reader(), True
         try:
             with reader.transaction():
                 return read(reader)
         except apsw.Error as error:
+            is_whole = False  # its transaction may be open
             telemetry.error("storage.failed", error=type(error).__name__, detail=str(error))
             raise StorageUnavailable from error
         finally:
-            if self._readers.qsize() < _READERS:
+            if is_whole and self._readers.qsize() < _READERS:
                 self._readers.put(reader)
             else:
                 reader.close()

@@ -125,6 +125,26 @@ def test_nobody_is_answered_before_the_sync(folder: Path, disk: RecordedDisk) ->
     assert during == [[], ["one"]]
 
 
+def test_a_connection_that_has_failed_reads_no_more(folder: Path) -> None:
+    """Its transaction may be open: nothing could be read by it."""
+    faults = [apsw.IOError("the answer is lost")]
+
+    class Failing(apsw.Connection):
+        def execute(self, statements: str, *given: Any, **named: Any) -> apsw.Cursor:
+            result = super().execute(statements, *given, **named)
+            if statements == "BEGIN" and faults:
+                raise faults.pop()
+            return result
+
+    def connect(database: Path) -> apsw.Connection:
+        return Failing(str(database), apsw.SQLITE_OPEN_READWRITE)
+
+    with opened(folder, connect=connect) as database:
+        with pytest.raises(StorageUnavailable):
+            names(database)
+        assert names(database) == set()
+
+
 # ── Power failures ──
 
 
