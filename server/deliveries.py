@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextvars import Context
 
 from server.home import DELIVERED
 from shared import telemetry
@@ -74,7 +73,7 @@ class Deliveries:
                 continue
             for each in leased:
                 # In an empty context: a push may outlive the message that began it.
-                task = asyncio.create_task(self._handle(each), context=Context())
+                task = asyncio.create_task(self._handle(each), context=telemetry.own_context())
                 running.add(task)
                 task.add_done_callback(running.discard)
                 task.add_done_callback(lambda _: room.set())

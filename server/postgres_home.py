@@ -65,6 +65,7 @@ class PostgresHome:
         self._open = partial(
             PostgresDatabase,
             Connecting(options.parameters, prepares=not options.is_pooled),
+            threads,
             told=clock.storage_answered,
             allows_async=options.allows_async,
         )

@@ -62,12 +62,12 @@ from shared.wiring.settings import log_doubtful_settings
 ENDED, BROKE, REFUSED = 0, 1, 2
 
 _MOST_CONNECTIONS = 4096
-_HANDING_SECONDS = 1.0  # at the end, for messages that others can have
-_DELIVERING_SECONDS = 20.0  # at the end, for messages under way
+HANDING_SECONDS = 1.0  # at the end, for messages that others can have
+DELIVERING_SECONDS = 20.0  # at the end, for messages under way
 _ANSWERING_SECONDS = 5.0  # and for requests
-_STORING_SECONDS = 5.0  # and for what is in memory
+STORING_SECONDS = 5.0  # and for what is in memory
 #: Seconds that an end in order takes at most.
-LONGEST_END = _DELIVERING_SECONDS + _ANSWERING_SECONDS + 2 * _STORING_SECONDS
+LONGEST_END = DELIVERING_SECONDS + _ANSWERING_SECONDS + 2 * STORING_SECONDS
 _PRIVATE = 0o077
 _ADMIN_KEY = NAMES["admin_key"]
 
@@ -199,7 +199,7 @@ class RunningServer:
             await asyncio.to_thread(self._tell_unknown_accounts)
             await self._serve()
         finally:
-            await _within(_STORING_SECONDS, self.home.close())
+            await _within(STORING_SECONDS, self.home.close())
         return self._exit_code
 
     async def _serve(self) -> None:
@@ -239,12 +239,12 @@ class RunningServer:
 
     async def _end(self, front: HttpFront, deliveries: Deliveries, own_work: OwnWork) -> None:
         await deliveries.stop_taking()
-        await _within(_HANDING_SECONDS, self.home.leases.hand_back())
+        await _within(HANDING_SECONDS, self.home.leases.hand_back())
         await own_work.stop()
         self.app.app.stop()
-        left = await deliveries.finish(_DELIVERING_SECONDS)
+        left = await deliveries.finish(DELIVERING_SECONDS)
         await front.stop(_ANSWERING_SECONDS)
-        await _within(_STORING_SECONDS, self.app.app.end())
+        await _within(STORING_SECONDS, self.app.app.end())
         telemetry.info("server.stopped", unfinished=left)
 
     async def _listen(self, front: HttpFront) -> None:

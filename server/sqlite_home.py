@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from time import monotonic
 
 import apsw
 
@@ -53,16 +52,21 @@ def check_store(folder: Path, settings: Settings | None) -> str | None:
 
 
 class SqliteHome:
-    """Implements `Home` with a `SqlStore` in *folder*."""
+    """Implements `Home` with a `SqlStore` in *folder*, made by *make_store*."""
 
     is_elected = may_push = True  # the folder has one server
     store: SqlStore
 
     def __init__(
-        self, folder: Path, settings: Settings, clock: WatchedClock, threads: Threads
+        self,
+        folder: Path,
+        settings: Settings,
+        clock: WatchedClock,
+        threads: Threads,
+        make_store: Callable[..., SqlStore] = SqlStore,
     ) -> None:
         self._make = partial(
-            SqlStore,
+            make_store,
             folder,
             clock=clock,
             threads=threads,
@@ -72,6 +76,8 @@ class SqliteHome:
             told=clock.storage_answered,
         )
         self._clock = clock
+        self._monotonic = threads.monotonic
+        self._off_loop = threads.pool("home", 1)
         self._died = asyncio.Event()
 
     @property
@@ -88,7 +94,7 @@ class SqliteHome:
     def _delete_old(self) -> bool:
         before = self._clock.now() - DEAD_LETTERS_KEPT_FOR
         if self._clock.is_trusted:
-            deadline = Deadline(_RETENTION_AT_MOST, monotonic)
+            deadline = Deadline(_RETENTION_AT_MOST, self._monotonic)
             if count := self.store.dead_letters.delete_before(before, deadline):
                 telemetry.info("dead_letters.deleted", count=count)
         return False
@@ -104,7 +110,7 @@ class SqliteHome:
         def died(_: str) -> None:
             loop.call_soon_threadsafe(self._died.set)
 
-        self.store = await asyncio.to_thread(self._make, died=died, give_up=give_up)
+        self.store = await self._off_loop(partial(self._make, died=died, give_up=give_up))
 
     def has_waiting(self, key: SubscriptionKey) -> bool:
         return any(key.folded in found for found in self.store.queues.unfinished())
@@ -117,4 +123,4 @@ class SqliteHome:
         try:
             await self.store.leases.close()
         finally:
-            await asyncio.to_thread(self.store.close)
+            await self._off_loop(self.store.close)

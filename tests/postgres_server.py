@@ -22,6 +22,7 @@ import trustme
 from shared.adapters.sql.postgres.connecting import Connecting, read_url
 from shared.adapters.sql.postgres.database import PostgresDatabase, boottime
 from shared.adapters.sql.postgres.store import PostgresStore
+from shared.engine.ports import Threads
 
 OWNER, ROLE, PASSWORD = "admin", "pushgrid", "kept-secret"
 DATABASE = "events"
@@ -169,6 +170,7 @@ class PostgresServer:
     def new_store(
         self,
         *,
+        threads: Threads,
         schema: str = "",
         boottime: Callable[[], float] = boottime,
         **options: Any,
@@ -180,8 +182,8 @@ class PostgresServer:
         """
         connecting = Connecting(read_url(self.url()))
         name = schema or self.new_schema()
-        database = PostgresDatabase(connecting, schema=name, boottime=boottime)
-        with closing(PostgresStore(database, **options)) as it:
+        database = PostgresDatabase(connecting, threads, schema=name, boottime=boottime)
+        with closing(PostgresStore(database, threads=threads, **options)) as it:
             yield it
 
     @staticmethod

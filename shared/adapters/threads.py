@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
+from queue import SimpleQueue
 from threading import Lock, Thread
 from typing import Any, TypeVar
 
@@ -41,6 +42,9 @@ class SystemThreads:
 
     def lock(self) -> Lock:
         return Lock()
+
+    def channel(self) -> SimpleQueue[Any]:
+        return SimpleQueue()
 
 
 class Bridge:

@@ -23,6 +23,7 @@ from cli.deployment import DEFAULT_SCOPE
 from server.data_folder import KEY, MARK, take_folder
 from shared.adapters.sql.folder import BACKUPS, DATABASE, Folder
 from shared.adapters.sql.sqlite import SqliteDatabase
+from shared.adapters.threads import SystemThreads
 from shared.clock import SystemClock
 from testbed.arm import Arm
 from testbed.subscriber import PATIENCE, Push, Reply, consents, running_subscriber
@@ -505,7 +506,7 @@ def test_the_data_of_a_newer_version_are_left_as_they_are(serve, tmp_path):
     """Also by `--check`, which says the same."""
     data = tmp_path / "data"
     take_folder(data)
-    database = SqliteDatabase(Folder(data), SystemClock())
+    database = SqliteDatabase(Folder(data), SystemClock(), SystemThreads())
     newer = "INSERT INTO migrations (number, oldest, program) VALUES (99, 99, '9.9')"
     database.write(lambda writing: writing.run(newer))
     database.close()

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from tests.simulation.plan import draw_plan
-from tests.simulation.runs import play, play_all, shrink
+from tests.simulation.runs import WORLDS, play, play_all, shrink
 from tests.simulation.world import Result
 
 MOST = 12  # findings that are printed
@@ -25,24 +25,28 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--seeds", type=int, default=60, help="how many to play, if none is named")
     parser.add_argument("--first", type=int, default=0, help="the first of them")
     parser.add_argument("--until-red", action="store_true", help="end at the first that is")
+    parser.add_argument("--home", choices=WORLDS, help="what runs the app; by default each")
     given = parser.parse_args(arguments)
     if given.seed is None:
         seeds = range(given.first, given.first + given.seeds)
-        return _play_many(seeds, until_red=given.until_red)
-    result = play(draw_plan(given.seed), tells=given.log)
+        homes = [given.home] if given.home else WORLDS
+        return max([_play_many(seeds, each, until_red=given.until_red) for each in homes])
+    result = play(draw_plan(given.seed, given.home or "functions"), tells=given.log)
     for at, text, _ in result.story:
         print(f"{at:12.3f} {text}")
     return _report(result)
 
 
-def _play_many(seeds: Sequence[int], *, until_red: bool) -> int:
+def _play_many(seeds: Sequence[int], home: str, *, until_red: bool) -> int:
     played: Iterable[Result]
     began, promised, seconds, red = time.monotonic(), 0, 0.0, list[Result]()
     seen = Counter[str]()
     if until_red:  # Those with few events are the quickest.
-        played = map(play, sorted(map(draw_plan, seeds), key=lambda each: each.events))
+        played = map(
+            play, sorted((draw_plan(each, home) for each in seeds), key=lambda each: each.events)
+        )
     else:
-        played = play_all(seeds, os.cpu_count() or 1)
+        played = play_all(seeds, os.cpu_count() or 1, home)
     for result in played:
         promised += result.promised
         seconds += result.seconds
@@ -53,12 +57,16 @@ def _play_many(seeds: Sequence[int], *, until_red: bool) -> int:
             if until_red:
                 return 1
     took = time.monotonic() - began
-    print(f"{len(seeds)} seeds, {len(red)} red, {seconds / 3600:.0f} simulated hours")
+    print(f"{home}: {len(seeds)} seeds, {len(red)} red, {seconds / 3600:.0f} simulated hours")
     print(f"{promised} promised deliveries, {promised / took * 60:.0f} a minute")
     print(", ".join(f"{kind} {times}" for kind, times in sorted(seen.items())))
     for result in red:
-        print(f"See more: python -m tests.simulation --seed {result.plan.seed}")
+        print(f"See more: {_command(result)}")
     return 1 if red else 0
+
+
+def _command(of: Result) -> str:
+    return f"python -m tests.simulation --home {of.plan.home} --seed {of.plan.seed}"
 
 
 def _report(result: Result) -> int:
@@ -68,7 +76,7 @@ def _report(result: Result) -> int:
         return 0
     for each in result.findings[:MOST]:
         print(f"{each.at:12.3f} {each.kind}: {each.subscription} {each.number} {each.what}")
-    print(f"Repeat it: python -m tests.simulation --seed {result.plan.seed} --log")
+    print(f"Repeat it: {_command(result)} --log")
     plan = shrink(result)
     told = play(plan, tells=True)
     same = [each for each in told.findings if each.kind in result.kinds]

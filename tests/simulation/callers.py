@@ -49,7 +49,7 @@ class Callers:
 
     def resume_all(self) -> None:
         for name in self._urls:
-            self._act(name, "POST", "/resume")
+            self._act(name, "POST", "/resume", tries=60)
 
     def make_topic(self, name: str, known: str, schema: str, profile: str, days: int) -> None:
         is_namespace = profile == "ns"
@@ -142,9 +142,9 @@ class Callers:
         body = {"properties": properties} if is_below else properties
         self._arm("PATCH", self._paths[name], body)
 
-    def _act(self, name: str, method: str, action: str = "") -> None:
+    def _act(self, name: str, method: str, action: str = "", tries: int = 4) -> None:
         if name in self._paths:
-            self._arm(method, self._paths[name] + action, None, tries=4)
+            self._arm(method, self._paths[name] + action, None, tries=tries)
 
     def _destination(self, name: str, batch: int) -> dict[str, Any]:
         url = f"https://{name}.example/{self._urls[name]}"

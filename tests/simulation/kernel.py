@@ -11,8 +11,9 @@ from concurrent.futures import Future
 from contextvars import Context, copy_context
 from datetime import datetime, timedelta
 from functools import partial
+from queue import Empty
 from random import Random
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from greenlet import getcurrent, greenlet
 
@@ -338,6 +339,30 @@ class Lock:
         self.release()
 
 
+class Channel(Generic[T]):
+    """Hands things over between strands; one strand at most takes them."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+        self._items: deque[T] = deque()
+        self._waiting: Strand | None = None
+
+    def put(self, item: T, /) -> None:
+        self._items.append(item)
+        if self._waiting:
+            self._kernel.ready(self._waiting)
+
+    def get(self) -> T:
+        self._waiting = self._kernel.current
+        self._kernel.wait(lambda: bool(self._items))
+        return self._items.popleft()
+
+    def get_nowait(self) -> T:
+        if not self._items:
+            raise Empty
+        return self._items.popleft()
+
+
 class Threads:
     """Implements the port ``Threads`` by the strands of a process."""
 
@@ -366,6 +391,9 @@ class Threads:
 
     def lock(self) -> Lock:
         return Lock(self._kernel)
+
+    def channel(self) -> Channel[Any]:
+        return Channel(self._kernel)
 
 
 class Pool:

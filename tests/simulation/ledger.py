@@ -224,7 +224,7 @@ class Ledger:
         if end.reason is EndReason.PAYLOAD_MISSING:
             self.find("payload missing", f"an event of {name}")
             return
-        entry = self._entry(name, number, replay_job(end.delivery.origin.publish_id) or "")
+        entry = self._entry(name, number, self._job_of(end.delivery))
         if end.terms:
             given = (end.terms.max_attempts, end.terms.time_to_live.total_seconds())
             standing = self._standing(name, self._before_now())
@@ -287,7 +287,7 @@ class Ledger:
             self.find("poison", f"a message moves to {queue}")
         for part, numbers in self._parts(text):
             self.note(f"  to {queue} for {part.subscription}: {numbers}", numbers)
-            jobs = [replay_job(each.origin.publish_id) or "" for each in part.deliveries]
+            jobs = [self._job_of(each) for each in part.deliveries]
             seen = Counter(zip(numbers, jobs, strict=True))
             for number, job in zip(numbers, jobs, strict=True):
                 entry = self._entry(part.subscription.lower(), number, job)
@@ -494,7 +494,7 @@ class Ledger:
         for part, numbers in self._parts(text):
             self.note(f"  {part.subscription} {numbers} may be repeated: {why}", numbers)
             for number, delivery in zip(numbers, part.deliveries, strict=True):
-                job = replay_job(delivery.origin.publish_id) or ""
+                job = self._job_of(delivery)
                 self._entry(part.subscription.lower(), number, job).copies += 1
 
     def _read_parts(self, text: str) -> Sequence[tuple[MessagePart, tuple[int, ...]]]:
@@ -502,6 +502,10 @@ class Ledger:
         if isinstance(found, OtherVersion | ReplayStep):
             return ()
         return [(part, tuple(map(self._number_of, part.deliveries))) for part in found]
+
+    @staticmethod
+    def _job_of(delivery: Delivery) -> str:
+        return replay_job(delivery.origin.publish_id) or ""
 
     def _number_of(self, delivery: Delivery) -> int:
         text, origin = delivery.text, delivery.origin

@@ -47,15 +47,16 @@ class Plan(NamedTuple):
     steps: tuple[Step, ...]
     heals_at: float
     ends_at: float
+    home: str = "functions"  # or serve
 
     @property
     def events(self) -> int:
         return sum(each.args["count"] for each in self.steps if each.what == "publish")
 
 
-def draw_plan(seed: int) -> Plan:
-    """Draw a plan: one of ten is a long run with few events."""
-    return _Drawing(seed, is_long=seed % 10 == 9).plan()
+def draw_plan(seed: int, home: str = "functions") -> Plan:
+    """Draw a plan: one of ten is a long run with few events. Each home has the same."""
+    return _Drawing(seed, is_long=seed % 10 == 9).plan()._replace(home=home)
 
 
 class _Drawing:

@@ -30,9 +30,11 @@ class Planted(NamedTuple):
     new: str
     seed: int | None = None  # the first, where those with few events come first
     unseen: str = ""
+    home: str = "functions"  # on which it is played
 
 
 _DELIVERING, _TIMERS = "shared/engine/delivering", "shared/engine/timers"
+_SQL = "shared/adapters/sql"
 
 PLANTED = {
     "one part of a message skipped": Planted(
@@ -211,6 +213,70 @@ PLANTED = {
         "                self._keep(part, due, [kept], is_held=True)\n",
         "                self._flush_soon()\n",
     ),
+    "a settled part that comes again after a kill": Planted(
+        f"{_SQL}/leases.py",
+        "    text = open_text(body.decode(), open_keys(writing, number))\n",
+        "    text = body.decode()\n",
+        seed=49,
+        home="serve",
+    ),
+    "a retry's timer forgotten": Planted(
+        f"{_SQL}/settling.py",
+        "            if answer in (Answer.SETTLED, None):  # after",
+        "            if answer is None:  # after",
+        seed=19,
+        home="serve",
+    ),
+    "parked rows that a resume does not free": Planted(
+        f"{_SQL}/store.py",
+        "        if table in (Table.EVENT_SUBSCRIPTIONS, Table.ENDPOINT_HEALTH):\n",
+        "        if table is Table.ENDPOINT_HEALTH:\n",
+        seed=56,
+        home="serve",
+    ),
+    "an answer before COMMIT": Planted(
+        f"{_SQL}/sender.py",
+        "                faults = await self._store(queue, legal, is_due=visible_in <= _NO_WAIT)\n",
+        "                import asyncio\n"
+        "                storing = self._store(queue, legal, is_due=visible_in <= _NO_WAIT)\n"
+        "                asyncio.get_running_loop().create_task(storing)\n"
+        "                faults = {}\n",
+        seed=71,
+        home="serve",
+    ),
+    "commits that are not synced": Planted(
+        f"{_SQL}/sqlite.py", '"synchronous = FULL"', '"synchronous = NORMAL"', 69, home="serve"
+    ),
+    "a start without the checkpoint": Planted(
+        f"{_SQL}/sqlite.py",
+        "            self._prepare()\n            self.make_safe()\n",
+        "            self._prepare()\n",
+        home="serve",
+    ),
+    "an end by terms that were replaced": Planted(
+        f"{_SQL}/settling.py",
+        "if changed := [each for each in steps.conditions if not _is_unchanged(writing, each)]:",
+        "if changed := []:",
+        home="serve",
+    ),
+    "what a dead process had in hand left to it": Planted(
+        f"{_SQL}/leases.py",
+        "        self.next_due: datetime | None = moment(0)  # at a start something may be\n",
+        "        self.next_due: datetime | None = None\n",
+        home="serve",
+    ),
+    "a doubtful commit that is not looked for": Planted(
+        f"{_SQL}/leases.py",
+        "            hand.doubt(each.number for each in messages[:reserved])\n",
+        "            pass\n",
+        home="serve",
+    ),
+    "a settlement of unknown outcome that is stored again": Planted(
+        f"{_SQL}/settling.py",
+        "        if self._is_unknown and _is_stored(writing, steps, still_open, number):\n",
+        "        if False:\n",
+        home="serve",
+    ),
 }
 
 
@@ -233,7 +299,10 @@ def copy_app(folder: Path) -> None:
 def _simulation() -> Sequence[Path]:
     folders = (ROOT / "tests" / "simulation", ROOT / "pushgrid")
     files = [each for folder in folders for each in folder.rglob("*.py")]
-    return [each.relative_to(ROOT) for each in (*files, ROOT / "tests" / "package_list.py")]
+    others = [
+        ROOT / "tests" / each for each in ("package_list.py", "integration/sql/recorded_disk.py")
+    ]
+    return [each.relative_to(ROOT) for each in (*files, *(ROOT / "server").rglob("*.py"), *others)]
 
 
 def seen_in(bug: Planted) -> str:
@@ -243,12 +312,12 @@ def seen_in(bug: Planted) -> str:
         copy_app(folder)
         if not is_planted(bug, folder):
             raise ValueError(f"{bug.file} has not one place that reads: {bug.old}")
-        found = "" if bug.seed is None else _found_by(folder, bug.seed, 1)
-        return found or _found_by(folder, 0, SEEDS)
+        found = "" if bug.seed is None else _found_by(folder, bug, bug.seed, 1)
+        return found or _found_by(folder, bug, 0, SEEDS)
 
 
-def _found_by(folder: Path, first: int, seeds: int) -> str:
-    given = ("--first", str(first), "--seeds", str(seeds), "--until-red")
+def _found_by(folder: Path, bug: Planted, first: int, seeds: int) -> str:
+    given = ("--home", bug.home, "--first", str(first), "--seeds", str(seeds), "--until-red")
     found = subprocess.run(
         [sys.executable, "-m", "tests.simulation", *given],
         cwd=folder,

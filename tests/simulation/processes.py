@@ -184,7 +184,7 @@ class Processes:
         chance, draws = SeededChance(seed), Random(seed)
         chance.jitter = draws.random
         app = App(
-            settings=_settings(self._plan.settings),
+            settings=settings_of(self._plan.settings),
             store=lambda: store,
             outbound=lambda: MemoryOutbound(pusher),
             clock=clock,
@@ -253,7 +253,7 @@ class Processes:
         return is_due or is_old or self.always_fires
 
 
-def _settings(chosen: Mapping[str, Any]) -> Settings:
+def settings_of(chosen: Mapping[str, Any]) -> Settings:
     return Settings(
         storage={},
         wake_schedule="0 * * * * *",

@@ -5,12 +5,15 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Iterable, Iterator
+from functools import partial
 from multiprocessing import get_context
 
 from tests.simulation.plan import Plan, Step, draw_plan
+from tests.simulation.served import ServedWorld
 from tests.simulation.world import Result, World
 
 SEEDS_OF_A_PROCESS = 50
+WORLDS = {"functions": World, "serve": ServedWorld}
 SHRINKS = 120  # simulations, at most
 
 
@@ -20,7 +23,7 @@ def play(plan: Plan, *, tells: bool = False) -> Result:
     gc.disable()
     gc.freeze()  # what there is already, so that it need not be searched
     try:
-        return World(plan, tells=tells).play()
+        return WORLDS[plan.home](plan, tells=tells).play()
     finally:
         hook, sys.unraisablehook = sys.unraisablehook, lambda _: None  # of what was killed
         gc.collect()
@@ -29,14 +32,14 @@ def play(plan: Plan, *, tells: bool = False) -> Result:
             gc.enable()
 
 
-def play_seed(seed: int) -> Result:
-    return play(draw_plan(seed))
+def play_seed(seed: int, home: str = "functions") -> Result:
+    return play(draw_plan(seed, home))
 
 
-def play_all(seeds: Iterable[int], workers: int) -> Iterator[Result]:
+def play_all(seeds: Iterable[int], workers: int, home: str = "functions") -> Iterator[Result]:
     """Play seeds in processes of their own; their results come in order."""
     with get_context("spawn").Pool(workers, maxtasksperchild=SEEDS_OF_A_PROCESS) as pool:
-        yield from pool.imap(play_seed, seeds)
+        yield from pool.imap(partial(play_seed, home=home), seeds)
 
 
 def shrink(red: Result, *, most: int = SHRINKS) -> Plan:

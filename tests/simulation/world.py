@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import partial
 from random import Random
@@ -43,16 +43,20 @@ class Result(NamedTuple):
 class World:
     """All that there is in one simulation; it *tells* its story."""
 
+    make_ledger: Callable[..., Ledger] = Ledger
+    make_processes: Callable[..., Processes] = Processes
+
     def __init__(self, plan: Plan, *, tells: bool = False) -> None:
         self._plan, seed = plan, plan.seed
         self.kernel = kernel = Kernel(Random(f"turns {seed}"), shuffles=plan.shuffles)
         self._seen = Counter[str]()
         given = [each for each in plan.steps if each.what == "storm"]
         storms = [Storm(since=each.at, **each.args) for each in given]
+        self.storms = storms
         weather = Random(f"weather {seed}")
-        self.ledger = Ledger(kernel, plan, tells=tells)
+        self.ledger = self.make_ledger(kernel, plan, tells=tells)
         self._endpoints = Endpoints(kernel, Random(f"endpoints {seed}"), self._seen)
-        self.processes = processes = Processes(
+        self.processes = processes = self.make_processes(
             plan, kernel, self.ledger, self._endpoints, self._seen, Random(f"processes {seed}")
         )
         self.storage = processes.storage = Storage(

@@ -9,6 +9,7 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextvars import Context, copy_context
 from datetime import timedelta
 from functools import partial
+from queue import SimpleQueue
 from threading import Lock, RLock
 from typing import Any, TypeVar, TypeVarTuple, Unpack
 
@@ -228,6 +229,9 @@ class DrivenThreads:
 
     def lock(self) -> Lock:
         return Lock()
+
+    def channel(self) -> SimpleQueue[Any]:
+        return SimpleQueue()
 
 
 async def off_loop(call: Callable[[], T]) -> T:

@@ -47,7 +47,7 @@ class SqlCounts:
         self._database = database
 
     def write(self, rows: Sequence[CountRow]) -> None:
-        written = [
+        written = sorted(
             (
                 each.span.value,
                 *_names(each.topic, each.subscription),
@@ -56,7 +56,7 @@ class SqlCounts:
                 text_of_counts(each.counts),
             )
             for each in rows
-        ]
+        )
         if written:
             self._database.write(lambda writing: writing.run_all(WRITE_COUNTS, written))
 

@@ -9,6 +9,7 @@ U+0000 nor a lone surrogate.
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from enum import IntEnum
@@ -141,6 +142,11 @@ def micros(moment: datetime) -> int:
 
 def moment(value: int) -> datetime:
     return _EPOCH + timedelta(microseconds=value)
+
+
+def new_id() -> str:
+    """Return 32 hexadecimal digits that nothing else has."""
+    return uuid.uuid4().hex
 
 
 def plain(text: str) -> str:

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import json
 import re
-import uuid
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from shared.adapters.sql.database import (
     Catalogue,
     Database,
     ReadTransaction,
     Row,
+    Write,
     WriteTransaction,
     plain,
 )
 from shared.engine.ports import PROCESSES, STATE, Document, Resource, Table
 from shared.errors import Conflict, InvalidDocument
 
+T = TypeVar("T")
 _DOCUMENT_CHARACTERS = 500_000  # as on Azure Storage: documents can be moved there
 _KEY = re.compile(r"[^/\\#?\x00-\x1f\x7f-\x9f\ud800-\udfff]{1,500}")  # likewise
 _COLUMNS = "name, etag, document"
@@ -42,9 +43,13 @@ class SqlDocuments:
     """
 
     def __init__(
-        self, database: Database, changed: Callable[[Table], object] = lambda _: None
+        self,
+        database: Database,
+        new_id: Callable[[], str],
+        changed: Callable[[Table], object] = lambda _: None,
     ) -> None:
         self._database = database
+        self._new_id = new_id
         self._changed = changed
 
     def get(self, table: Table, partition: str, name: str) -> Resource | None:
@@ -61,7 +66,7 @@ class SqlDocuments:
         if len(text) > _DOCUMENT_CHARACTERS:
             raise InvalidDocument(f"The document is larger than {_DOCUMENT_CHARACTERS} characters.")
         key = table.value, partition.lower(), name.lower()
-        row = key[2], uuid.uuid4().hex, text
+        row = key[2], self._new_id(), text
         pause = _pause_of(table, document)
 
         def write(writing: WriteTransaction) -> Resource:
@@ -76,9 +81,7 @@ class SqlDocuments:
             _note_change(writing, table, partition)
             return _resource(row)
 
-        stored = self._database.write(write, catalogue=_hold(table, partition))
-        self._changed(table)
-        return stored
+        return self._write(table, partition, write)
 
     def delete(self, table: Table, partition: str, name: str, etag: str | None = None) -> bool:
         if not _are_keys(partition, name):
@@ -94,9 +97,13 @@ class SqlDocuments:
                 _note_change(writing, table, partition)
             return bool(deleted)
 
-        is_deleted = self._database.write(write, catalogue=_hold(table, partition))
-        self._changed(table)
-        return is_deleted
+        return self._write(table, partition, write)
+
+    def _write(self, table: Table, partition: str, write: Write[T]) -> T:
+        try:
+            return self._database.write(write, catalogue=_hold(table, partition))
+        finally:  # also where nobody knows whether it is stored
+            self._changed(table)
 
     def list(self, table: Table, partition: str) -> Sequence[Resource]:
         if not _are_keys(partition):

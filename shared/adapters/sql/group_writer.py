@@ -11,12 +11,12 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from queue import Empty, SimpleQueue
-from threading import Thread
+from queue import Empty
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from shared import telemetry
 from shared.adapters.sql.database import Write, WriteTransaction
+from shared.engine.ports import Channel, Threads
 from shared.errors import StorageUnavailable
 
 T = TypeVar("T")
@@ -76,12 +76,13 @@ class _Call(NamedTuple):
 class GroupWriter:
     """Runs writes on *connection*, from any thread, until `close`."""
 
-    def __init__(self, connection: GroupConnection) -> None:
+    def __init__(self, connection: GroupConnection, threads: Threads) -> None:
         self._connection = connection
-        self._calls: SimpleQueue[_Call | None] = SimpleQueue()
+        self._result = threads.result
+        self._calls: Channel[_Call | None] = threads.channel()
         self._closed = False
-        self._thread = Thread(target=self._run, name="store", daemon=True)
-        self._thread.start()
+        self._ended: Future[None] = Future()
+        threads.begin(self._run)
 
     def write(self, write: Write[T]) -> T:
         """
@@ -92,7 +93,7 @@ class GroupWriter:
         """
         result: Future[T] = Future()
         self._put(_Call(write, result))
-        return result.result()
+        return self._result(result)
 
     def write_on_loop(
         self, write: Write[T], then: Callable[[T | None], object]
@@ -112,7 +113,7 @@ class GroupWriter:
         """Commit what was asked for, and end."""
         self._closed = True
         self._calls.put(None)
-        self._thread.join()
+        self._result(self._ended)
 
     def _put(self, call: _Call) -> None:
         if self._closed:
@@ -120,6 +121,12 @@ class GroupWriter:
         self._calls.put(call)
 
     def _run(self) -> None:
+        try:
+            self._run_all()
+        finally:
+            self._ended.set_result(None)
+
+    def _run_all(self) -> None:
         while call := self._calls.get():
             group = [call, *self._arrived()]
             _tell(group, self._commit([each.write for each in group]))
@@ -157,7 +164,7 @@ class GroupWriter:
         results = []
         for write in writes:
             before = self._connection.changes
-            results.append(self._result(write))
+            results.append(self._outcome(write))
             if results[-1].error and self._connection.changes != before:
                 return None
         return results
@@ -165,14 +172,14 @@ class GroupWriter:
     def _apart(self, write: Write[Any]) -> WriteResult:
         """Run a write in a savepoint; what a refused one has written is undone."""
         self._connection.savepoint()
-        result = self._result(write)
+        result = self._outcome(write)
         if result.error:
             self._connection.undo()
         else:
             self._connection.release()
         return result
 
-    def _result(self, write: Write[Any]) -> WriteResult:
+    def _outcome(self, write: Write[Any]) -> WriteResult:
         try:
             return WriteResult(write(self._connection))
         except Broken:

@@ -11,7 +11,7 @@ import asyncio
 import heapq
 import math
 from collections import defaultdict, deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
@@ -76,7 +76,7 @@ _DUE = (
 )
 _FREED = "SELECT id FROM messages WHERE parked = ? ORDER BY id LIMIT ?"
 _MINE = "id = ? AND run = ?"
-_BORN = f"SELECT id, queue, body, due, deaths, receives FROM messages WHERE {_MINE}"
+_IN_HAND = f"SELECT id, queue, body, due, deaths, receives FROM messages WHERE {_MINE}"
 #: What nothing keeps parked any more.
 _FREE = (
     "SELECT id FROM parked WHERE NOT EXISTS (SELECT 1 FROM documents"
@@ -104,7 +104,7 @@ class _Hand:
         self.ready: deque[Lease] = deque()  # due, and not handed over yet
         self.ahead: list[tuple[datetime, int, Lease]] = []  # a heap
         self.out: set[tuple[int, int]] = set()  # numbers and runs of what was handed over
-        self.doubtful: list[int] = []  # numbers of messages that may have been born into it
+        self.doubtful: list[int] = []  # numbers of messages that may be in it: nobody knows
         self.reserved = 0  # for messages that are being stored or claimed
         self.next_due: datetime | None = moment(0)  # at a start something may be
         self.news = asyncio.Event()
@@ -136,6 +136,10 @@ class _Hand:
         self.floor = micros(until - _LATE)
         if not floor:
             self.all_at = loop_time() + all_every
+
+    def doubt(self, numbers: Iterable[int]) -> None:
+        """Note messages that a transaction of unknown outcome has taken."""
+        self.doubtful = [*dict.fromkeys([*self.doubtful, *numbers])]
 
     def note(self, due: datetime) -> None:
         """Note that a message in the table alone is due then."""
@@ -171,6 +175,7 @@ class SqlLeases:
         self._order = count()
         self._looks_for_suspects = True  # there may be such messages
         self._found: list[Lease] = []  # the next of them, in hand and not handed over
+        self._doubtful: list[int] = []  # numbers of those that may be: nobody knows
         self._suspects: set[int] = set()  # the messages that nothing else runs beside
         self._together = 1  # so many of them run: twice as many after each time that it survived
         self._survived_at = 0.0  # by the loop's time
@@ -218,7 +223,7 @@ class SqlLeases:
         """Look for messages of which nobody knows; room was *reserved* for the first of them."""
         self.stored(queue, [], messages, reserved)
         if hand := self._hands.get(queue):
-            hand.doubtful += [each.number for each in messages[:reserved]]
+            hand.doubt(each.number for each in messages[:reserved])
 
     def may_be_free(self) -> None:
         """Look for what is not parked any more; from any thread."""
@@ -402,10 +407,11 @@ class SqlLeases:
         doubtful = hand.doubtful[:most]
         now = self._now()
         until = now + AHEAD
+        taken: list[int] = []
 
         def write(writing: WriteTransaction) -> tuple[list[Lease], datetime | None]:
             run, words = self._database.run, writing.dialect
-            rows = [row for each in doubtful for row in writing.rows(_BORN, each, run)]
+            rows = [row for each in doubtful for row in writing.rows(_IN_HAND, each, run)]
             left = run, run, queue.value, DEATHS_TOGETHER - 1, most - len(rows)
             rows += writing.rows(_CLAIM.format(words.left), *left)
             if len(rows) < most:
@@ -414,6 +420,7 @@ class SqlLeases:
             if queue is Queue.RETRIES:
                 rows += self._claim_freed(writing, most - len(rows), micros(now))
             is_all = len(rows) < most
+            taken[:] = [row[0] for row in rows]
             rows = _merge(writing, [_open(writing, row) for row in rows], run)
             leases = [_lease(row, run) for row in rows]
             return leases, _next_due(writing, queue, floor) if is_all else until
@@ -421,7 +428,9 @@ class SqlLeases:
         def then(claimed: tuple[list[Lease], datetime | None] | None) -> None:
             # In the order of the commits: what is put later is noted later.
             hand.reserved -= most
-            if claimed:
+            if claimed is None:
+                hand.doubt(taken)
+            else:
                 hand.doubtful = hand.doubtful[len(doubtful) :]
                 leases, hand.next_due = claimed
                 if hand.next_due != until:
@@ -500,15 +509,20 @@ class SqlLeases:
 
     async def _find_suspects(self, most: int) -> None:
         """Find one that has ended a process as a suspect, which runs alone; or else *most*."""
+        doubtful = self._doubtful
+        taken: list[int] = []
 
         def then(leases: list[Lease] | None) -> None:
             self._found = leases or []
+            self._doubtful = [] if leases is not None else taken or doubtful
 
         def write(writing: WriteTransaction) -> list[Lease]:
             claim, run = _CLAIM.format(writing.dialect.suspects), self._database.run
             deaths = DEATHS_TOGETHER
-            rows = writing.rows(claim, run, run, deaths, deaths + 1, 1)
+            rows = [row for each in doubtful for row in writing.rows(_IN_HAND, each, run)]
+            rows = rows or writing.rows(claim, run, run, deaths, deaths + 1, 1)
             rows = rows or writing.rows(claim, run, run, deaths - 1, deaths, most)
+            taken[:] = [row[0] for row in rows]
             return [_lease(_open(writing, row), run) for row in rows]
 
         await self._database.write_on_loop(write, then=then)

@@ -201,7 +201,7 @@ def settle_parts(writing: WriteTransaction, number: int, keys: Collection[Subscr
             left = [part for part in json.loads(counts) if (part[0], part[1]) not in settled]
             writing.send("UPDATE messages SET counts = ? WHERE id = ?", json.dumps(left), number)
     statement = "DELETE FROM parts WHERE message = ? AND topic = ? AND subscription = ?"
-    writing.run_all(statement, [(number, *names) for names in settled])
+    writing.run_all(statement, [(number, *names) for names in sorted(settled)])
 
 
 def rewrite(writing: WriteTransaction, message: NewMessage) -> None:
@@ -293,7 +293,7 @@ def _insert_parts(
 
 
 def _insert_payloads(writing: WriteTransaction, message: NewMessage) -> None:
-    names = message.outline.payloads
+    names = sorted(message.outline.payloads)
     statement = _INSERT_PAYLOAD + _if_new(writing)
     writing.run_all(statement, [(message.number, name) for name in names])
 

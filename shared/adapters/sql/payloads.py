@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 from shared.adapters.sql.database import MOST_ROWS, Database, WriteTransaction, micros, moment
@@ -16,13 +15,14 @@ _BATCH = min(MOST_ROWS, 256)  # each may be large
 class SqlPayloads:
     """PayloadStore. A payload that a message names is kept, however old it is."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, new_id: Callable[[], str]) -> None:
         self._database = database
+        self._new_id = new_id
 
     def write(self, publish_id: str, expires: datetime, texts: Sequence[str]) -> str:
         if not texts or any("\n" in text for text in texts):
             raise ValueError("A payload has at least one text, and each is one line.")
-        name = f"{expires.astimezone(UTC):{_HOUR}}/{publish_id}-{uuid.uuid4().hex[:12]}"
+        name = f"{expires.astimezone(UTC):{_HOUR}}/{publish_id}-{self._new_id()[:12]}"
         row = name, micros(expires), "\n".join(texts).encode()
         statement = "INSERT INTO payloads (name, expires, body) VALUES (?, ?, ?)"
         self._database.write(lambda writing: writing.run(statement, *row), grows=True)

@@ -9,12 +9,12 @@ a power failure leaves has to be what was answered. If they fail, the store is d
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 from queue import Empty, LifoQueue
-from time import monotonic
 from typing import Any, NamedTuple, TypeVar
 
 import apsw
@@ -29,6 +29,7 @@ from shared.adapters.sql.database import (
     Write,
     micros,
     moment,
+    new_id,
 )
 from shared.adapters.sql.folder import (
     DATABASE,
@@ -43,6 +44,7 @@ from shared.adapters.sql.group_writer import Broken, GroupWriter
 from shared.adapters.sql.migrations import LATEST, Migration, migrations, refusal
 from shared.adapters.sql.tally import CountedRows
 from shared.clock import Clock
+from shared.engine.ports import Threads
 from shared.errors import StorageUnavailable, Unstorable
 from shared.metrics import Counts
 
@@ -68,6 +70,14 @@ _REFUSALS = (
 )
 
 
+def connect(database: Path, vfs: str | None = None) -> apsw.Connection:
+    """Connect to the file of a database, which *vfs* opens. Raises apsw.Error."""
+    return apsw.Connection(str(database), apsw.SQLITE_OPEN_READWRITE, vfs)
+
+
+Connect = Callable[[Path], apsw.Connection]
+
+
 def _ignore(_: object) -> None:
     pass
 
@@ -82,7 +92,7 @@ class Sizes(NamedTuple):
 
 class SqliteConnection:
     """
-    `GroupConnection` on the file of *folder*, opened by *vfs*; *clock* tells what time is seen.
+    `GroupConnection` on the file of *folder*; *clock* tells what time is seen.
 
     Raises:
         StoreRefused: the file can't be used.
@@ -91,24 +101,33 @@ class SqliteConnection:
     dialect = dialects.SQLITE
     is_repeat = False  # A start knows what it has stored.
 
-    def __init__(self, folder: Folder, clock: Clock, vfs: str | None = None) -> None:
+    def __init__(
+        self,
+        folder: Folder,
+        clock: Clock,
+        monotonic: Callable[[], float] = time.monotonic,
+        *,
+        connect: Connect = connect,
+        instance: str = "",  # what its counts are stored by
+    ) -> None:
         self._folder = folder
         self._clock = clock
-        self._vfs = vfs
+        self._monotonic = monotonic
+        self._connect = connect
         self._pages = 0  # of the WAL
         self._is_suspect = False
         self._seen: tuple[datetime, float] | None = None  # the time, when; `begin_run` knows first
         self._far_since: float | None = None  # the clock is far ahead of that
         self._began: tuple[datetime, float] | None = None  # the time seen before this start, then
         self._told_at = -1.0
-        self._counted = CountedRows()
+        self._counted = CountedRows(instance or new_id())
         self.dead = ""  # why, once it is
         self.fault = ""  # why the last transaction failed, if it did
         self.died: Callable[[str], object] = _ignore
         self.told: Callable[[datetime, float], object] = lambda _, __: None
         self.commits, self.commit_seconds, self.checkpoints = 0, 0.0, 0
         with _refused(folder), ExitStack() as undone:
-            self._file = _open(folder.database, vfs)
+            self._file = _open(folder.database, connect)
             undone.callback(self._file.close)
             self._prepare()
             self.make_safe()
@@ -165,7 +184,7 @@ class SqliteConnection:
     def _faults(self) -> list[str]:
         """Check what is in the file: a connection of its own has nothing in memory."""
         try:
-            with closing(_open(self._folder.database, self._vfs)) as fresh:
+            with closing(_open(self._folder.database, self._connect)) as fresh:
                 return [text for (text,) in fresh.execute("PRAGMA quick_check(3)") if text != "ok"]
         except apsw.Error as error:
             raise Broken(_said(error)) from error
@@ -182,7 +201,7 @@ class SqliteConnection:
             todo = [each for each in migrations("sqlite") if each.number > schema]
             if todo and schema:
                 copy = self._folder.backup_path(f"schema-{schema}")
-                _copy(self._folder.database, copy, self._vfs)
+                _copy(self._folder.database, copy, self._connect)
                 telemetry.info("store.migrating", schema=schema, to=todo[-1].number, copy=str(copy))
             for each in todo:
                 self._migrate(each)
@@ -208,7 +227,7 @@ class SqliteConnection:
             self.run("UPDATE state SET value = value + 1 WHERE name = 'run'")
             run = self._value("SELECT value FROM state WHERE name = 'run'")
             seen = moment(self._value("SELECT value FROM state WHERE name = 'seen'"))
-            self._seen = self._began = seen, monotonic()
+            self._seen = self._began = seen, self._monotonic()
             self.commit()
             return run, seen
 
@@ -257,11 +276,11 @@ class SqliteConnection:
     def commit(self) -> None:
         self._see()
         self._counted.write(self)
-        began = monotonic()
+        began = self._monotonic()
         self.rows("COMMIT")
         self.fault = ""
         self.commits += 1
-        self.commit_seconds += monotonic() - began
+        self.commit_seconds += self._monotonic() - began
         self._tell()
 
     def rollback(self) -> None:
@@ -331,7 +350,7 @@ class SqliteConnection:
 
         A clock that is far ahead may be wrong, and later starts would believe it: not on one day.
         """
-        now, at = self._clock.now(), monotonic()
+        now, at = self._clock.now(), self._monotonic()
         if not self._seen or not self._clock.is_trusted:
             return
         seen, seen_at = self._seen
@@ -351,7 +370,7 @@ class SqliteConnection:
 
         A machine without a battery for its clock starts in the past.
         """
-        at = monotonic()
+        at = self._monotonic()
         if self._began and at - self._told_at >= 1:
             self._told_at = at
             seen, began = self._began
@@ -376,26 +395,31 @@ class SqliteDatabase:
         self,
         folder: Folder,
         clock: Clock,
+        threads: Threads,
         *,
-        vfs: str | None = None,
+        connect: Connect = connect,
+        new_id: Callable[[], str] = new_id,
         low_water: int = LOW_WATER,
         died: Callable[[str], object] = _ignore,
         told: Callable[[datetime, float], object] = lambda _, __: None,
     ) -> None:
         self._folder = folder
-        self._vfs = vfs
+        self._monotonic = threads.monotonic
+        self._connect = connect
         self._low_water = low_water
         self._looked_at, self._is_low = -_FREE_EVERY, False
         self._readers: LifoQueue[_Reader] = LifoQueue()
         with ExitStack() as undone:
             undone.callback(folder.release)
-            self._connection = SqliteConnection(folder, clock, vfs)
+            self._connection = SqliteConnection(
+                folder, clock, threads.monotonic, connect=connect, instance=new_id()
+            )
             self._connection.told = told
             undone.callback(self._connection.close)
             self._connection.migrate()
             self.run, self.seen = self._connection.begin_run()
             self._connection.died = died
-            self._writer = GroupWriter(self._connection)
+            self._writer = GroupWriter(self._connection, threads)
             undone.pop_all()
 
     @property
@@ -433,15 +457,16 @@ class SqliteDatabase:
         return await result
 
     def read(self, read: Callable[[ReadTransaction], T]) -> T:
-        reader = self._reader()
+        reader, is_whole = self._reader(), True
         try:
             with reader.transaction():
                 return read(reader)
         except apsw.Error as error:
+            is_whole = False  # its transaction may be open
             telemetry.error("storage.failed", error=type(error).__name__, detail=str(error))
             raise StorageUnavailable from error
         finally:
-            if self._readers.qsize() < _READERS:
+            if is_whole and self._readers.qsize() < _READERS:
                 self._readers.put(reader)
             else:
                 reader.close()
@@ -495,15 +520,15 @@ class SqliteDatabase:
             return self._readers.get_nowait()
         except Empty:
             try:
-                return _Reader(self._folder.database, self._vfs)
+                return _Reader(self._folder.database, self._connect)
             except apsw.Error as error:
                 raise StorageUnavailable from error
 
     def _check_space(self, *, grows: bool) -> None:
         if not grows:
             return
-        if monotonic() - self._looked_at >= _FREE_EVERY:
-            self._looked_at = monotonic()
+        if self._monotonic() - self._looked_at >= _FREE_EVERY:
+            self._looked_at = self._monotonic()
             was_low, self._is_low = self._is_low, self._folder.free_bytes < self._low_water
             if self._is_low and not was_low:
                 telemetry.error("storage.full", folder=str(self._folder.path))
@@ -593,7 +618,7 @@ def reading(path: Path) -> Iterator[Callable[[Callable[[ReadTransaction], T]], T
         raise StoreRefused(f"'{path}' has no store: name the folder of a server.")
     refuse_link(database)
     try:
-        with closing(_Reader(database, None)) as reader:
+        with closing(_Reader(database, connect)) as reader:
 
             def read(call: Callable[[ReadTransaction], T]) -> T:
                 with reader.transaction():
@@ -609,8 +634,8 @@ class _Reader:
 
     dialect = dialects.SQLITE
 
-    def __init__(self, database: Path, vfs: str | None) -> None:
-        self._file = _open(database, vfs)
+    def __init__(self, database: Path, connect: Connect) -> None:
+        self._file = _open(database, connect)
         self._file.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         for pragma in ("query_only = ON", "wal_autocheckpoint = 0", "trusted_schema = OFF"):
             self._file.execute(f"PRAGMA {pragma}").fetchall()
@@ -644,21 +669,21 @@ def _schema(rows: Callable[[str], Sequence[Row]], database: Path) -> int:
     return int(number)
 
 
-def _open(database: Path, vfs: str | None) -> apsw.Connection:
-    opened = apsw.Connection(str(database), apsw.SQLITE_OPEN_READWRITE, vfs)
+def _open(database: Path, connect: Connect) -> apsw.Connection:
+    opened = connect(database)
     opened.set_busy_timeout(_BUSY_MS)
     return opened
 
 
-def _copy(database: Path, path: Path, vfs: str | None = None) -> None:
+def _copy(database: Path, path: Path, connect: Connect = connect) -> None:
     """Write a copy of the database, by a connection of its own, while others write."""
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE))
-    with closing(_open(database, vfs)) as source:
+    with closing(_open(database, connect)) as source:
         source.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)  # a server alone does that
         source.execute("VACUUM INTO ?", (str(path),)).fetchall()
     sync(path)
     sync(path.parent)
-    with closing(apsw.Connection(str(path), apsw.SQLITE_OPEN_READONLY, vfs)) as copy:
+    with closing(apsw.Connection(str(path), apsw.SQLITE_OPEN_READONLY)) as copy:
         if (found := copy.execute("PRAGMA quick_check(1)").fetchall()) != [("ok",)]:
             raise apsw.CorruptError(str(found))
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from shared.adapters.sql.attempts import MOST_BYTES, SqlAttempts
 from shared.adapters.sql.counts import SqlCounts
-from shared.adapters.sql.database import Database
+from shared.adapters.sql.database import Database, new_id
 from shared.adapters.sql.dead_letters import SqlDeadLetters
 from shared.adapters.sql.documents import SqlDocuments
 from shared.adapters.sql.folder import Folder
@@ -21,7 +21,7 @@ from shared.adapters.sql.payloads import SqlPayloads
 from shared.adapters.sql.queues import SqlQueues, Waiting
 from shared.adapters.sql.sender import SqlSender
 from shared.adapters.sql.settling import SqlSettling
-from shared.adapters.sql.sqlite import LOW_WATER, SqliteDatabase
+from shared.adapters.sql.sqlite import LOW_WATER, Connect, SqliteDatabase, connect
 from shared.adapters.sql.traits import SQL
 from shared.clock import Clock
 from shared.engine.keeping.poison_records import PoisonRecords
@@ -40,7 +40,8 @@ class SqlParts:
 
     *account* is the name of the storage account for which it stands, *blob_url* begins the
     addresses of its blobs; *other_accounts* has the dead letters of others. *give_up* records a
-    message that nobody can handle; without it, its text alone is recorded.
+    message that nobody can handle; without it, its text alone is recorded. *new_id* returns 32
+    hexadecimal digits that nothing else has.
     """
 
     traits = SQL
@@ -57,15 +58,16 @@ class SqlParts:
         other_accounts: DeadLetters | None = None,
         attempt_bytes: int = MOST_BYTES,
         look_every: float = math.inf,
+        new_id: Callable[[], str] = new_id,
         give_up: GiveUp | None = None,
     ) -> None:
         off_loop = threads.pool("store", _THREADS)
         self.account = account
         self.catalogue_version: Callable[[], int] | None = None  # One process changes it.
         self._database = database
-        self.documents = SqlDocuments(database, self._changed)
+        self.documents = SqlDocuments(database, new_id, self._changed)
         self.queues = SqlQueues(database, clock)
-        self.payloads = SqlPayloads(database)
+        self.payloads = SqlPayloads(database, new_id)
         self.dead_letters = SqlDeadLetters(
             database, clock, account, url=blob_url, others=other_accounts
         )
@@ -125,21 +127,32 @@ class SqlStore(SqlParts):
         folder: Path,
         *,
         clock: Clock,
+        threads: Threads,
         low_water: int = LOW_WATER,
         died: Callable[[str], object] = lambda _: None,
         told: Callable[[datetime, float], object] = lambda _, __: None,
-        vfs: str | None = None,
+        connect: Connect = connect,
+        new_id: Callable[[], str] = new_id,
         **others: Any,
     ) -> None:
         self.database = SqliteDatabase(
             Folder(folder),
             clock,
-            vfs=vfs,
+            threads,
+            connect=connect,
+            new_id=new_id,
             low_water=low_water,
             died=died,
             told=told,
         )
-        super().__init__(self.database, numbers_of(self.database.run), clock=clock, **others)
+        super().__init__(
+            self.database,
+            numbers_of(self.database.run),
+            clock=clock,
+            threads=threads,
+            new_id=new_id,
+            **others,
+        )
 
     def measures(self) -> list[StoreMeasure]:
         size, free, wal = self.database.sizes

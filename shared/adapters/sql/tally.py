@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
-from uuid import uuid4
 
 from shared.adapters.sql.database import (
     CountedIn,
@@ -72,13 +71,13 @@ class WaitingCounts:
 
 class CountedRows:
     """
-    Adds up what the writes of a transaction count, and writes it as rows of this process's own.
+    Adds up what the writes of a transaction count, and writes it as rows of *instance*'s own.
 
     So it knows what they have, but in a new minute and after a failure, when it reads them.
     """
 
-    def __init__(self) -> None:
-        self._instance = uuid4().hex
+    def __init__(self, instance: str) -> None:
+        self._instance = instance
         self._added: dict[CountedIn, dict[Series, Sum]] = {}  # in the transaction under way
         self._minute = 0
         self._known: dict[Row, dict[Series, Sum]] = {}

@@ -36,7 +36,7 @@ from shared.engine.ports.endpoints import (
     StoredHealth,
     TokenVerifier,
 )
-from shared.engine.ports.process import Chance, Lock, OffLoop, OnLoop, Threads
+from shared.engine.ports.process import Chance, Channel, Lock, OffLoop, OnLoop, Threads
 from shared.engine.ports.queues import (
     POISON_QUEUES,
     Backlog,
@@ -86,6 +86,7 @@ __all__ = [
     "Attempts",
     "Backlog",
     "Chance",
+    "Channel",
     "Commits",
     "CountReader",
     "CountSink",

@@ -54,8 +54,21 @@ class Lock(Protocol):
         """Give the lock back."""
 
 
+class Channel(Protocol[T]):
+    """Hands over things from any thread to others, each once and in order, without a bound."""
+
+    def put(self, item: T, /) -> None:
+        """Add one; nobody waits."""
+
+    def get(self) -> T:
+        """Wait for the next, and take it."""
+
+    def get_nowait(self) -> T:
+        """Take the next. Raises `queue.Empty` if there is none."""
+
+
 class Threads(Protocol):
-    """Pools beside the event loop, the way back to it, background threads, waits and locks."""
+    """Pools beside the loop, the way back to it, background threads, waits, locks and channels."""
 
     def pool(self, name: str, most: int, *, withdraws: bool = False) -> OffLoop:
         """
@@ -92,6 +105,9 @@ class Threads(Protocol):
 
     def lock(self) -> Lock:
         """Return a new lock."""
+
+    def channel(self) -> Channel[Any]:
+        """Return a new channel."""
 
 
 class Chance(Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -70,7 +71,8 @@ in_folder = pytest.mark.parametrize("folder", ["sqlite"], indirect=True)
 def opened(folder: Path, **options: Any) -> Iterator[SqliteDatabase]:
     """Open the database of a folder, and close it afterwards."""
     clock = options.pop("clock", None) or SystemClock()
-    database = SqliteDatabase(Folder(folder), clock, **options)
+    threads = SystemThreads(options.pop("monotonic", time.monotonic))
+    database = SqliteDatabase(Folder(folder), clock, threads, **options)
     try:
         yield database
     finally:

@@ -16,6 +16,8 @@ from threading import RLock
 
 import apsw
 
+from shared.adapters.sql.sqlite import connect
+
 DATABASE, WAL = "pushgrid.db", "pushgrid.db-wal"
 
 
@@ -31,6 +33,9 @@ class RecordedDisk(apsw.VFS):
         self._on_disk: defaultdict[str, bytearray] = defaultdict(bytearray)
         self._pending: defaultdict[str, list[tuple[int, bytes] | int]] = defaultdict(list)
         super().__init__(name, "")
+
+    def connect(self, database: Path) -> apsw.Connection:
+        return connect(database, self.name)
 
     def xOpen(  # noqa: N802 - SQLite's name
         self, name: str | apsw.URIFilename | None, flags: list[int]
@@ -56,6 +61,24 @@ class RecordedDisk(apsw.VFS):
                 raise apsw.IOError("the sync fails")
             _apply(self._on_disk[file], pending)
             self.synced += 1
+
+    def snapshot(self) -> tuple[dict[str, bytearray], dict[str, list[tuple[int, bytes] | int]]]:
+        """Return what `restore` takes."""
+        with self._lock:
+            on_disk = {file: bytearray(image) for file, image in self._on_disk.items()}
+            return on_disk, {file: [*pending] for file, pending in self._pending.items()}
+
+    def restore(
+        self, found: tuple[dict[str, bytearray], dict[str, list[tuple[int, bytes] | int]]]
+    ) -> None:
+        """Be as in a snapshot, or as a disk is that has only what is on it."""
+        with self._lock:
+            self._on_disk = defaultdict(bytearray, found[0])
+            self._pending = defaultdict(list, found[1])
+
+    def written_so_far(self) -> dict[str, bytes]:
+        """Return what the system's cache has, which is there after a kill."""
+        return self.after_power_failure(torn=2**62)
 
     def after_power_failure(
         self, *, torn: int = 0, chance: Random | None = None
@@ -92,9 +115,8 @@ class _RecordedFile(apsw.VFSFile):
         super().xTruncate(newsize)
         self._disk.written(self._file, newsize)
 
-    def xSync(self, flags: int) -> None:  # noqa: N802
-        self._disk.sync(self._file)
-        super().xSync(flags)
+    def xSync(self, flags: int) -> None:  # noqa: ARG002, N802
+        self._disk.sync(self._file)  # which is all: the machine that runs this goes on
 
 
 def _apply(image: bytearray, changes: list[tuple[int, bytes] | int]) -> None:

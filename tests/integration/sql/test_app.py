@@ -12,6 +12,7 @@ from time import monotonic
 from pushgrid.testing.composition import MemoryOutbound
 from pushgrid.testing.memory import FakeClock, ScriptedPusher, answered
 from shared.adapters.sql.leases import HANDED
+from shared.adapters.sql.sqlite import Connect, connect
 from shared.adapters.sql.store import SqlStore
 from shared.adapters.threads import SystemThreads
 from shared.app import App
@@ -66,9 +67,11 @@ class Server:
 
 
 @asynccontextmanager
-async def serving(folder: Path, pusher: Pusher, vfs: str | None = None) -> AsyncIterator[Server]:
+async def serving(
+    folder: Path, pusher: Pusher, connect: Connect = connect
+) -> AsyncIterator[Server]:
     threads = SystemThreads()
-    store = SqlStore(folder, clock=SystemClock(), threads=threads, account="acct", vfs=vfs)
+    store = SqlStore(folder, clock=SystemClock(), threads=threads, account="acct", connect=connect)
     server = Server(store, pusher)
     try:
         yield server

@@ -138,7 +138,7 @@ def test_after_a_kill_at_any_moment_counts_are_what_is_recorded(
     images: list[dict[str, bytes]] = []
 
     async def main() -> None:
-        async with serving(tmp_path / "data", held, vfs=disk.name) as server:
+        async with serving(tmp_path / "data", held, connect=disk.connect) as server:
             await asyncio.to_thread(subscribe, server.store)
             disk.before_sync = lambda _: images.append(disk.after_power_failure())
             await play(server, held)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from queue import SimpleQueue
 from threading import Event, Thread
 from typing import Any
 
@@ -51,7 +52,9 @@ def test_what_arrives_during_a_commit_is_committed_together(folder: Path) -> Non
             write = partial(add, name=f"n{number}")
             threads.append(Thread(target=database.write, args=(write,)))
             threads[-1].start()
-        while database._writer._calls.qsize() < 10:
+        waiting = database._writer._calls
+        assert isinstance(waiting, SimpleQueue)
+        while waiting.qsize() < 10:
             threads[-1].join(0.001)
         go_on.set()
         for thread in threads:
@@ -110,7 +113,7 @@ def test_a_cancelled_caller_stops_nothing(folder: Path) -> None:
 
 
 def test_nobody_is_answered_before_the_sync(folder: Path, disk: RecordedDisk) -> None:
-    with opened(folder, vfs=disk.name) as database:
+    with opened(folder, connect=disk.connect) as database:
         answered: list[str] = []
         during: list[list[str]] = []
         disk.before_sync = lambda _: during.append([*answered])
@@ -120,6 +123,26 @@ def test_nobody_is_answered_before_the_sync(folder: Path, disk: RecordedDisk) ->
         disk.before_sync = lambda _: None
 
     assert during == [[], ["one"]]
+
+
+def test_a_connection_that_has_failed_reads_no_more(folder: Path) -> None:
+    """Its transaction may be open: nothing could be read by it."""
+    faults = [apsw.IOError("the answer is lost")]
+
+    class Failing(apsw.Connection):
+        def execute(self, statements: str, *given: Any, **named: Any) -> apsw.Cursor:
+            result = super().execute(statements, *given, **named)
+            if statements == "BEGIN" and faults:
+                raise faults.pop()
+            return result
+
+    def connect(database: Path) -> apsw.Connection:
+        return Failing(str(database), apsw.SQLITE_OPEN_READWRITE)
+
+    with opened(folder, connect=connect) as database:
+        with pytest.raises(StorageUnavailable):
+            names(database)
+        assert names(database) == set()
 
 
 # ── Power failures ──
@@ -140,7 +163,7 @@ def test_a_power_failure_at_any_sync_loses_nothing_that_was_answered(
             image = disk.after_power_failure(torn=torn)
             images.append((image, set(answered), set(deleted)))
 
-    with opened(folder, vfs=disk.name) as database:
+    with opened(folder, connect=disk.connect) as database:
         disk.before_sync = look
         for number in range(12):
             name = f"n{number:02}"
@@ -168,7 +191,7 @@ def test_a_power_failure_at_any_sync_loses_nothing_that_was_answered(
 def test_after_a_failed_sync_the_next_answer_survives_a_power_failure(
     tmp_path: Path, folder: Path, disk: RecordedDisk
 ) -> None:
-    with opened(folder, vfs=disk.name) as database:
+    with opened(folder, connect=disk.connect) as database:
         database.write(partial(add, name="before", size=9000))
         disk.fails = _once(WAL)
         with pytest.raises(StorageUnavailable):
@@ -195,7 +218,7 @@ def test_every_start_writes_back_what_a_failed_sync_has_left(
 
     The control leaves out the checkpoint of the start: what it answered is lost.
     """
-    with opened(folder, vfs=disk.name) as database:
+    with opened(folder, connect=disk.connect) as database:
         database.write(partial(add, name="before"))
         disk.fails = _once(WAL)
         with pytest.raises(StorageUnavailable):
@@ -209,7 +232,7 @@ def test_every_start_writes_back_what_a_failed_sync_has_left(
     if not follows_the_rule:
         monkeypatch.setattr(SqliteConnection, "make_safe", lambda _: None)
 
-    with opened(again, vfs=disk.name) as database:
+    with opened(again, connect=disk.connect) as database:
         database.write(partial(add, name="after"))
         image = disk.after_power_failure()
 
@@ -225,7 +248,7 @@ def test_every_start_writes_back_what_a_failed_sync_has_left(
 def test_a_store_that_can_not_be_made_safe_is_dead(folder: Path, disk: RecordedDisk) -> None:
     """It ends the server, and answers nobody, though later syncs would succeed."""
     told: list[str] = []
-    with opened(folder, vfs=disk.name, died=told.append) as database:
+    with opened(folder, connect=disk.connect, died=told.append) as database:
         failed: list[str] = []
 
         def fails(file: str) -> bool:
@@ -246,7 +269,7 @@ def test_a_failed_checkpoint_is_made_good_before_the_next_answer(
     tmp_path: Path, folder: Path, disk: RecordedDisk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("shared.adapters.sql.sqlite._CHECKPOINT_PAGES", 8)
-    with opened(folder, vfs=disk.name) as database:
+    with opened(folder, connect=disk.connect) as database:
         disk.fails = _once(DATABASE)
         for number in range(6):
             database.write(partial(add, name=f"n{number}", size=9000))
@@ -263,7 +286,7 @@ def test_damage_that_is_found_after_a_failure_ends_the_store(
     with opened(folder) as database:
         for number in range(30):
             database.write(partial(add, name=f"n{number}", size=3000))
-    with opened(folder, vfs=disk.name) as database:
+    with opened(folder, connect=disk.connect) as database:
         disk.fails = _once(WAL)
         with pytest.raises(StorageUnavailable):
             database.write(partial(add, name="failed"))

@@ -319,20 +319,19 @@ def test_the_clock_is_right_if_it_is_not_before_that(folder: Path, starts: datet
 @pytest.mark.parametrize(("minutes", "is_believed"), [(120, False), (25 * 60, True)])
 def test_a_clock_that_leaps_is_believed_by_later_starts_after_a_day(
     folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
     minutes: int,
     is_believed: bool,  # noqa: FBT001
 ) -> None:
     """It was wrong until somebody set it, or the machine was off for long."""
     machine, years = FakeClock(), timedelta(days=14 * 365)
-    monkeypatch.setattr("shared.adapters.sql.sqlite.monotonic", machine.monotonic)
 
     def run(minutes: int, wrong_by: timedelta = timedelta()) -> datetime:
         """Return the time that the process has at its end."""
         clock = WatchedClock(
             lambda: machine.now() + wrong_by, machine.monotonic, awaits_storage=True
         )
-        with opened(folder, clock=clock, told=clock.storage_answered) as database:
+        options = {"clock": clock, "told": clock.storage_answered, "monotonic": machine.monotonic}
+        with opened(folder, **options) as database:
             for _ in range(minutes // 5):
                 machine.advance(timedelta(minutes=5))
                 database.write(lambda _: None)

@@ -180,6 +180,39 @@ def test_what_was_stored_though_nobody_knew_is_handed_over(
     run(deliver())
 
 
+@in_folder
+@pytest.mark.parametrize("deaths", [1, 3])
+def test_what_was_claimed_though_nobody_knew_is_handed_over(
+    folder: Place, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, deaths: int
+) -> None:
+    """Be it a suspect or not."""
+
+    async def deliver() -> None:
+        async with running(folder, clock, dies=True) as store:
+            await store.sender.put(NEW, "one")
+        for _ in range(deaths - 1):
+            async with running(folder, clock, dies=True) as store:
+                assert await claimed(store) == ["one"]
+        async with running(folder, clock) as store:
+            assert isinstance(store, SqlStore)
+            connection, faults = store.database._connection, [apsw.IOError("sync")]
+            ours, commit = store.database.run, connection.commit
+            mine = "SELECT 1 FROM messages WHERE run = ?"
+
+            def failing() -> None:
+                is_claim = connection.rows(mine, ours)
+                commit()
+                if is_claim and faults:
+                    raise faults.pop()
+
+            monkeypatch.setattr(connection, "commit", failing)
+            with pytest.raises(StorageUnavailable):
+                await store.leases.claim(NEW, MOST)
+            assert await asyncio.wait_for(claimed(store), 20) == ["one"]
+
+    run(deliver())
+
+
 def test_what_there_is_no_room_for_waits_in_the_table(
     folder: Place, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

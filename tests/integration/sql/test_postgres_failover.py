@@ -54,8 +54,9 @@ def test_what_a_process_had_in_hand_at_a_failover_is_claimed_anew() -> None:
     with running_postgres() as primary, running_postgres(follows=primary) as standby:
         hosts = f"host={primary.folder},{standby.folder}&port={primary.port},{standby.port}"
         url = f"postgresql://{ROLE}@/{DATABASE}?{hosts}"
-        database = PostgresDatabase(Connecting(read_url(url)))
-        with closing(PostgresStore(database, threads=SystemThreads())) as store:
+        threads = SystemThreads()
+        database = PostgresDatabase(Connecting(read_url(url)), threads)
+        with closing(PostgresStore(database, threads=threads)) as store:
             asyncio.run(asyncio.wait_for(play(store, primary, standby), 120))
 
 
@@ -84,6 +85,7 @@ def test_a_process_that_runs_while_a_copy_is_restored_begins_anew() -> None:
         assert {each.body for each in found} == {lease.body, b"after it"}
 
     with running_postgres() as server:
-        database = PostgresDatabase(Connecting(read_url(server.url())))
-        with closing(PostgresStore(database, threads=SystemThreads())) as store:
+        threads = SystemThreads()
+        database = PostgresDatabase(Connecting(read_url(server.url())), threads)
+        with closing(PostgresStore(database, threads=threads)) as store:
             asyncio.run(asyncio.wait_for(play(store, server), 120))

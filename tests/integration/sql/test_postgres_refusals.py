@@ -16,6 +16,7 @@ from shared.adapters.sql.postgres import connecting
 from shared.adapters.sql.postgres import database as database_module
 from shared.adapters.sql.postgres.connecting import Connecting, PostgresRefused, read_url
 from shared.adapters.sql.postgres.database import PostgresDatabase
+from shared.adapters.threads import SystemThreads
 from tests.functional.deployment import Logged
 from tests.integration.sql.databases import Schema
 from tests.package_list import ROOT
@@ -100,7 +101,8 @@ def test_a_database_that_does_not_wait_for_its_disk_is_refused(postgres: Postgre
 def test_an_unsafe_database_is_logged(postgres: PostgresServer, logged: Logged) -> None:
     name = postgres.new_database()
     postgres.do(f"ALTER ROLE {ROLE} IN DATABASE {name} SET synchronous_commit = off")
-    with closing(PostgresDatabase(Connecting(read_url(postgres.url(name))), allows_async=True)):
+    connecting = Connecting(read_url(postgres.url(name)))
+    with closing(PostgresDatabase(connecting, SystemThreads(), allows_async=True)):
         pass
     (line,) = logged("storage.unsafe")
     assert "synchronous_commit is off" in str(line["detail"])
@@ -109,7 +111,8 @@ def test_an_unsafe_database_is_logged(postgres: PostgresServer, logged: Logged) 
 def test_a_database_in_any_encoding_is_served(postgres: PostgresServer) -> None:
     """In SQL_ASCII, the default of old clusters in the locale C, text would be bytes."""
     name = postgres.new_database("TEMPLATE template0 ENCODING SQL_ASCII LOCALE 'C'")
-    with closing(PostgresDatabase(Connecting(read_url(postgres.url(name))))) as database:
+    connecting = Connecting(read_url(postgres.url(name)))
+    with closing(PostgresDatabase(connecting, SystemThreads())) as database:
         database.renew()
 
 
@@ -179,7 +182,7 @@ def test_a_role_that_may_make_no_schema_is_told_so(postgres: PostgresServer) -> 
     postgres.do("CREATE ROLE poor LOGIN")
     url = postgres.url().replace(f"//{ROLE}@", "//poor@")
     with pytest.raises(PostgresRefused, match="GRANT CREATE ON DATABASE"):
-        PostgresDatabase(Connecting(read_url(url)), schema=postgres.new_schema())
+        PostgresDatabase(Connecting(read_url(url)), SystemThreads(), schema=postgres.new_schema())
 
 
 def test_a_schema_of_another_role_is_refused_and_one_made_for_it_is_used(
@@ -190,8 +193,8 @@ def test_a_schema_of_another_role_is_refused_and_one_made_for_it_is_used(
     postgres.do(f"CREATE SCHEMA {own} AUTHORIZATION {ROLE}", DATABASE)
     connecting = Connecting(read_url(postgres.url()))
     with pytest.raises(PostgresRefused, match="or another role owns it"):
-        PostgresDatabase(connecting, schema=foreign)
-    PostgresDatabase(connecting, schema=own).close()
+        PostgresDatabase(connecting, SystemThreads(), schema=foreign)
+    PostgresDatabase(connecting, SystemThreads(), schema=own).close()
 
 
 def test_the_script_of_the_containers_makes_all_that_servers_need() -> None:
@@ -205,7 +208,7 @@ def test_the_script_of_the_containers_makes_all_that_servers_need() -> None:
         rights = "SELECT rolsuper, rolcreatedb, rolcreaterole FROM pg_roles WHERE rolname = "
         assert server.do(f"{rights}'{ROLE}'") == [(False, False, False)]
         url = f"postgresql://{ROLE}:it%27s@127.0.0.1:{server.port}/{DATABASE}"
-        PostgresDatabase(Connecting(read_url(url))).close()
+        PostgresDatabase(Connecting(read_url(url)), SystemThreads()).close()
 
 
 # ── Versions of the schema ──

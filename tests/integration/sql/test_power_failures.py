@@ -92,7 +92,7 @@ def disk() -> Iterator[RecordedDisk]:
 
 def played(folder: Path, disk: RecordedDisk) -> Story:
     async def play() -> None:
-        store = SqlStore(folder, clock=FakeClock(), threads=SystemThreads(), vfs=disk.name)
+        store = SqlStore(folder, clock=FakeClock(), threads=SystemThreads(), connect=disk.connect)
         disk.before_sync = story.look
         await story.tell(store)
         disk.before_sync = lambda _: None

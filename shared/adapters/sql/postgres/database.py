@@ -28,6 +28,7 @@ from shared.adapters.sql.postgres.connecting import (
 )
 from shared.adapters.sql.postgres.transaction import MICROS, Process, Transaction
 from shared.adapters.sql.postgres.writer import GroupWrite, Own, PostgresWriter, is_lost
+from shared.engine.ports import Threads
 from shared.engine.ports.measures import StoreMeasure
 from shared.errors import StorageUnavailable
 
@@ -92,9 +93,10 @@ class PostgresDatabase:
 
     dialect = POSTGRESQL
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - this is all, and each by its name
         self,
         connecting: Connecting,
+        threads: Threads,
         *,
         schema: str = SCHEMA,
         allows_async: bool = False,
@@ -128,6 +130,7 @@ class PostgresDatabase:
         self._writer = PostgresWriter(
             connecting,
             schema,
+            threads,
             boottime=boottime,
             in_hand=lambda: self.in_hand(),  # noqa: PLW0108 - it is set later
             lost=self._lose,

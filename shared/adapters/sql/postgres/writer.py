@@ -20,12 +20,13 @@ import psycopg
 from psycopg.errors import Diagnostic
 
 from shared import telemetry
-from shared.adapters.sql.database import Catalogue, Row, Write
+from shared.adapters.sql.database import Catalogue, Row, Write, new_id
 from shared.adapters.sql.dialects import MOST_NUMBER, NUMBER_BITS
 from shared.adapters.sql.group_writer import GroupWriter, WriteResult
 from shared.adapters.sql.postgres.connecting import Connecting, PostgresRefused
 from shared.adapters.sql.postgres.transaction import Process, Transaction
 from shared.adapters.sql.tally import CountedRows
+from shared.engine.ports import Threads
 from shared.errors import StorageUnavailable, Unstorable
 
 _ID_BITS = 63 - NUMBER_BITS
@@ -78,10 +79,11 @@ class PostgresWriter(GroupWriter):
         PostgresRefused: the database can't be used.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - this is all, and each by its name
         self,
         connecting: Connecting,
         schema: str,
+        threads: Threads,
         *,
         boottime: Callable[[], float],
         in_hand: Callable[[], Collection[int]],
@@ -96,7 +98,7 @@ class PostgresWriter(GroupWriter):
         self._is_doubtful = False  # a commit may have been stored under the number
         self._is_lost = False
         self._is_unreplicated = False
-        self._counted = CountedRows()
+        self._counted = CountedRows(new_id())
         self.busy_since: float | None = None
         self.fault = ""
         self.commits, self.commit_seconds = 0, 0.0
@@ -105,7 +107,7 @@ class PostgresWriter(GroupWriter):
             self.own = self._register()
         except psycopg.Error as error:
             raise connecting.refusal(error) from None
-        super().__init__(self)  # type: ignore[arg-type]
+        super().__init__(self, threads)  # type: ignore[arg-type]
 
     def tidy(self) -> None:
         """Nothing is due after a commit."""

@@ -1,0 +1,398 @@
+"""
+The machine of a server: SQLite on a disk, where each statement is a request that may go wrong.
+
+A statement takes a time, fails, or its process is killed before it, after it, or within its sync;
+the power fails, and the disk has what was synced. The files go on in a new folder: what is left of
+a killed process keeps its locks in this one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing, suppress
+from datetime import datetime
+from itertools import count
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple, Protocol
+
+import apsw
+
+from shared.adapters.sql.database import micros
+from shared.adapters.sql.folder import DATABASE
+from shared.adapters.sql.sqlite import connect
+from shared.engine.ports import Queue
+from tests.integration.sql.recorded_disk import RecordedDisk
+from tests.simulation.kernel import Kernel, Process
+from tests.simulation.plan import GIVES_UP
+from tests.simulation.storage import USUAL, Storm
+
+Row = tuple[Any, ...]
+#: The tables that are mirrored, and how many of their first columns are the key.
+KEYS = {"documents": 3, "messages": 1, "payloads": 1, "blobs": 2, "attempts": 6}
+_COLUMNS = {
+    "documents": "kind, partition, name, document, pause",
+    "messages": "id, queue, due, stored, run, receipt, receives, deaths, parked, counts, body",
+    "payloads": "name, expires, body",
+    "blobs": "container, path, written, etag, size, summary, body",
+    "attempts": "topic, subscription, hour, system_id, number, ends, event_id, made, replay_of,"
+    " record, event",
+}
+_READ = {"documents", "attempts", "counts"}  # ports whose storms hit what reads
+DIES_THEN = 0.3  # of the servers whose sync has failed
+_YIELDS = 0.03  # of the statements: they take a moment
+_names = count()
+
+
+class Change(NamedTuple):
+    """A row that was changed; ``None``: there was none, or is none any more."""
+
+    table: str
+    old: Row | None
+    new: Row | None
+
+    @property
+    def key(self) -> Row:
+        row = self.new or self.old or ()
+        return row[: KEYS[self.table]]
+
+
+class _Fate(NamedTuple):
+    """What becomes of a statement."""
+
+    before: float = 0.0  # seconds
+    after: float = 0.0
+    fails: type[apsw.Error] | None = None
+    is_done: bool = True  # though it fails
+    sync_fails: bool = False
+
+
+class _Storm(NamedTuple):
+    """What a storm is here."""
+
+    name: str
+    fate: Callable[[Callable[[], float]], _Fate]
+    share: float  # of the statements that it would hit there
+    statements: tuple[str, ...] = ()  # that are hit at any rate
+    hits_writer: bool = False  # alone
+
+
+_STORMS = {
+    "slow": _Storm("slow", lambda draw: _Fate(draw() * GIVES_UP / 2, draw() * GIVES_UP / 2), 0.1),
+    "takes effect late": _Storm("hangs", lambda draw: _Fate(draw() * 2 * GIVES_UP), 0.1),
+    "fails before": _Storm(
+        "fails", lambda draw: _Fate(draw(), fails=apsw.IOError, is_done=False), 0.2
+    ),
+    "fails after": _Storm(
+        "fails after", lambda draw: _Fate(draw(), draw(), apsw.IOError), 0.1, ("COMMIT",)
+    ),
+    "stored twice": _Storm(
+        "a sync fails", lambda draw: _Fate(draw(), sync_fails=True), 0, ("COMMIT", "checkpoint")
+    ),
+    "outage": _Storm(
+        "is full",
+        lambda draw: _Fate(draw() / 10, fails=apsw.FullError, is_done=False),
+        share=1,
+        hits_writer=True,
+    ),
+    "untimed": _Storm(
+        "is locked", lambda _: _Fate(5, fails=apsw.BusyError, is_done=False), 0, ("IMMEDIATE",)
+    ),
+}
+
+
+class Server(Protocol):
+    """The process that makes a request, as its machine sees it."""
+
+    @property
+    def process(self) -> Process:
+        """What is killed."""
+
+    def is_struck(self, verb: str, when: str) -> bool:
+        """Count a request; tell whether its process is to be killed now."""
+
+    def die(self, where: str) -> None:
+        """Be killed; does not return."""
+
+    def waits(self, seconds: float, what: str) -> None:
+        """Hear that a statement took so long."""
+
+    def fails(self, what: str) -> None:
+        """Hear that a statement has failed."""
+
+    def committed(self, changes: Sequence[Change]) -> None:
+        """Hear what a commit has stored."""
+
+
+class Machine:
+    """The disk and its faults; *find* hears of what the disk has lost."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        storms: Sequence[Storm],
+        chance: Random,
+        seen: Counter[str],
+        folder: Path,
+        find: Callable[[str, str], object],
+    ) -> None:
+        self.kernel, self._storms, self.chance = kernel, storms, chance
+        self._seen, self._folder, self._find = seen, folder, find
+        self.disk = RecordedDisk(f"simulated {next(_names)}")
+        self._folders = count()
+        self.folder = folder / "none yet"
+        self.rows: dict[str, dict[Row, Row]] = {table: {} for table in KEYS}
+        self._doubtful: tuple[Server, Sequence[Change]] | None = None  # a commit
+        self._connections: list[apsw.Connection] = []
+
+    def connect(self, server: Server, database: Path) -> apsw.Connection:
+        connection = _Connection(self, server, database)
+        self._connections.append(connection)
+        return connection
+
+    def start(self) -> Path:
+        """Return the folder for the next process, with what was left, which has to be whole."""
+        self.folder = self._folder / str(next(self._folders))
+        self.folder.mkdir(mode=0o700)
+        for name, image in self.disk.written_so_far().items():
+            (self.folder / name).write_bytes(image)
+        self._compare()
+        return self.folder
+
+    def stop(self, *, loses_power: bool) -> None:
+        """Keep what a process leaves that is killed now."""
+        if loses_power:
+            images = self.disk.after_power_failure(chance=self.chance)
+            self.disk.restore(({file: bytearray(each) for file, each in images.items()}, {}))
+
+    def close(self) -> None:
+        for each in self._connections:
+            with suppress(apsw.Error):
+                each.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+                each.close(True)
+        self.disk.unregister()
+
+    def due(self, queue: Queue, now: datetime) -> bool:
+        """Tell whether a message of a queue is due that nobody has in hand."""
+        at, name = micros(now), queue.value
+        found = self.rows["messages"].values()
+        return any(row[1] == name and row[4] == 0 and row[2] <= at for row in found)
+
+    # ── Statements ──
+
+    def request(
+        self, connection: _Connection, statement: str, effect: Callable[[], list[Row]]
+    ) -> list[Row]:
+        """Do what a statement asks for, or not."""
+        if self.kernel.current is None:  # nobody is asking: all is over
+            return effect()
+        server, verb = connection.server, statement.split(None, 1)[0]
+        fate = self._fate(statement, verb, is_write=connection.writes)
+        if server.is_struck(verb, "before"):
+            if verb == "COMMIT" and self.chance.random() < 0.7:
+                self._die_inside(connection, effect)
+            server.die(f"before {verb}")
+        began = self.kernel.now
+        self.kernel.sleep(fate.before)
+        result = self._done(connection, statement, effect, fate)
+        if server.is_struck(verb, "after"):
+            server.die(f"after {verb}")
+        self.kernel.sleep(fate.after)
+        server.waits(self.kernel.now - began, verb)
+        if fate.fails:
+            server.fails(f"{statement[:40]}: {fate.fails.__name__}")
+            raise fate.fails("simulated")
+        return result
+
+    def _done(
+        self, connection: _Connection, statement: str, effect: Callable[[], list[Row]], fate: _Fate
+    ) -> list[Row]:
+        if not fate.is_done:
+            return []
+        if statement == "COMMIT" and connection.writes:
+            return self._commit(connection, effect, fate)
+        self.disk.fails = lambda _: fate.sync_fails
+        try:
+            result = effect()
+        except apsw.IOError:
+            connection.server.fails(statement[:40])
+            raise
+        finally:
+            self.disk.fails = lambda _: False
+        if statement.startswith("SAVEPOINT"):
+            connection.part = len(connection.journal)
+        elif statement.startswith("ROLLBACK TO"):
+            del connection.journal[connection.part :]
+        elif statement in ("BEGIN IMMEDIATE", "ROLLBACK"):
+            connection.journal = []
+        elif "TRUNCATE" in statement and not result[0][0]:
+            self._doubtful = None  # what has failed is nowhere any more
+        return result
+
+    def _commit(
+        self, connection: _Connection, effect: Callable[[], list[Row]], fate: _Fate
+    ) -> list[Row]:
+        server, changes = connection.server, connection.journal
+        connection.journal = []
+        self.disk.fails = lambda _: fate.sync_fails
+        try:
+            result = effect()
+        except apsw.Error:
+            self._doubtful = server, changes
+            server.fails("COMMIT: its sync")
+            if self.chance.random() < DIES_THEN:
+                server.die("after its sync has failed")
+            raise
+        finally:
+            self.disk.fails = lambda _: False
+        self._keep(changes)
+        self._tell(server, changes)
+        return result
+
+    def _tell(self, server: Server, changes: Sequence[Change]) -> None:
+        try:
+            server.committed(changes)
+        except Exception as error:  # noqa: BLE001 - the app would take it for its own
+            self._find("harness", repr(error))
+
+    def _die_inside(self, connection: _Connection, effect: Callable[[], list[Row]]) -> None:
+        """Be killed when all is written, and nothing is synced."""
+        found = []
+        self.disk.before_sync = lambda _: found.append(self.disk.snapshot())
+        with suppress(apsw.Error):
+            effect()
+        self.disk.before_sync = lambda _: None
+        if found:
+            self.disk.restore(found[0])
+        self._doubtful = connection.server, connection.journal
+        connection.server.die("within COMMIT")
+
+    def _fate(self, statement: str, verb: str, *, is_write: bool) -> _Fate:
+        draw, now = self.chance.random, self.kernel.now
+        if verb not in ("ROLLBACK", "RELEASE"):  # which never fail: they write nothing
+            for storm in self._storms:
+                is_near = storm.since <= now < storm.until
+                if not is_near or not _concerns(storm, is_write=is_write):
+                    continue
+                fate = draw() < storm.share and self._stormy(storm.kind, statement, is_write)
+                if fate:
+                    return fate
+        if verb == "COMMIT" or draw() < _YIELDS:
+            return _Fate(before=draw() * USUAL) if draw() < 0.5 else _Fate(after=draw() * USUAL)
+        return _Fate()
+
+    def _stormy(self, kind: str, statement: str, is_write: bool) -> _Fate | None:  # noqa: FBT001
+        """Return what a storm of Azure's kinds does to a statement, if anything."""
+        storm, draw = _STORMS[kind], self.chance.random
+        is_hit = any(each in statement for each in storm.statements) or draw() < storm.share
+        if not is_hit or (storm.hits_writer and not is_write):
+            return None
+        self._seen[f"sqlite {storm.name}"] += 1
+        return storm.fate(draw)
+
+    # ── The mirror ──
+
+    def _keep(self, changes: Sequence[Change]) -> None:
+        for each in changes:
+            rows = self.rows[each.table]
+            if each.old is not None:
+                rows.pop(each.old[: KEYS[each.table]], None)
+            if each.new is not None:
+                rows[each.key] = each.new
+
+    def _compare(self) -> None:
+        """Find what was stored and is not there; a commit of unknown outcome may be."""
+        found = self._found()
+        doubtful, self._doubtful = self._doubtful, None
+        if found == self.rows:
+            return
+        before = {table: dict(rows) for table, rows in self.rows.items()}
+        if doubtful:
+            self._keep(doubtful[1])
+            if found == self.rows:
+                self._seen["sqlite stores what nobody knows"] += 1
+                self._tell(*doubtful)
+                return
+        for table, rows in before.items():
+            wrong = {
+                key
+                for key in rows.keys() | found[table]
+                if _of(rows, key) != _of(found[table], key)
+            }
+            for key in sorted(wrong, key=str)[:3]:
+                self._find("disk", f"{table} {key}: {_of(rows, key)} is {_of(found[table], key)}")
+        self.rows = found
+
+    def _found(self) -> dict[str, dict[Row, Row]]:
+        if not (self.folder / DATABASE).exists():
+            return {table: {} for table in KEYS}
+        try:
+            with closing(connect(self.folder / DATABASE)) as file:
+                file.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+                return {table: _read(file, table) for table in KEYS}
+        except apsw.Error as error:
+            self._find("disk", repr(error))
+            return self.rows
+
+
+class _Connection(apsw.Connection):
+    """A connection of a server; the one that writes keeps a journal."""
+
+    def __init__(self, machine: Machine, server: Server, database: Path) -> None:
+        super().__init__(str(database), apsw.SQLITE_OPEN_READWRITE, machine.disk.name)
+        self._machine = machine
+        self.server = server
+        self.writes = False
+        self.journal: list[Change] = []  # of the transaction
+        self.part = 0  # where the savepoint's begin
+
+    def set_wal_hook(self, callable: Any) -> None:  # noqa: A002 - apsw's name
+        self.writes = True
+        self.preupdate_hook(self._changed, id="journal")
+        super().set_wal_hook(callable)
+
+    def execute(self, statements: str, *given: Any, **named: Any) -> Any:
+        run = super().execute
+        return self._machine.request(
+            self, statements, lambda: _Rows(run(statements, *given, **named).fetchall())
+        )
+
+    def executemany(self, statements: str, *given: Any, **named: Any) -> Any:
+        run = super().executemany
+        return self._machine.request(
+            self, statements, lambda: _Rows(run(statements, *given, **named).fetchall())
+        )
+
+    def _changed(self, change: apsw.PreUpdate) -> None:
+        if change.table_name in KEYS:
+            old = None if change.op == "INSERT" else _kept(change.table_name, change.old)
+            new = None if change.op == "DELETE" else _kept(change.table_name, change.new)
+            self.journal.append(Change(change.table_name, old, new))
+
+
+class _Rows(list[Row]):
+    """What a cursor has."""
+
+    def fetchall(self) -> list[Row]:
+        return self
+
+
+def _kept(table: str, row: Any) -> Row:
+    """Return a row without what only its writer knows: the version of a document."""
+    return (*row[:3], row[5], row[4]) if table == "documents" else tuple(row)
+
+
+def _read(file: apsw.Connection, table: str) -> dict[Row, Row]:
+    if not file.execute("SELECT 1 FROM sqlite_schema WHERE name = ?", (table,)).fetchall():
+        return {}
+    rows = file.execute(f"SELECT {_COLUMNS[table]} FROM {table}").fetchall()  # noqa: S608 - ours
+    return {row[: KEYS[table]]: row for row in rows}
+
+
+def _of(rows: Mapping[Row, Row], key: Row) -> str:
+    return str(rows.get(key))[:200]
+
+
+def _concerns(storm: Storm, *, is_write: bool) -> bool:
+    return not storm.ports or any((each in _READ) != is_write for each in storm.ports)
