@@ -110,13 +110,14 @@ class Database(Protocol):
             StorageUnavailable: it may or may not be stored.
         """
 
-    async def write_on_loop(
+    async def write_on_loop(  # noqa: PLR0913 - this is all, and each by its name
         self,
         write: Write[T],
         *,
         grows: bool = False,
         then: Callable[[T | None], object] = _ignore,
         births: Collection[int] = (),
+        claims: Collection[int] = (),
         catalogue: Catalogue = Catalogue.FREE,
     ) -> T:
         """
@@ -124,7 +125,8 @@ class Database(Protocol):
 
         *then* is called there with what *write* returned, or ``None`` if it is not stored, though
         the caller be cancelled. *births*: the numbers of all that is stored, if all of it is in
-        hand at once; then a commit of unknown outcome can be repeated.
+        hand at once; then a commit of unknown outcome can be repeated. *claims*: the numbers of
+        what it takes in hand otherwise, which *write* may fill in; they stay this process's then.
         """
 
     def read(self, read: Callable[[ReadTransaction], T]) -> T:

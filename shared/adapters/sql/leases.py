@@ -124,7 +124,8 @@ class _Hand:
     @property
     def numbers(self) -> list[int]:
         leases = [*self.ready, *(lease for _, _, lease in self.ahead)]
-        return [*(number for number, _ in self.out), *(receipt_of(each).number for each in leases)]
+        out = (number for number, _ in self.out)
+        return [*out, *(receipt_of(each).number for each in leases), *self.doubtful]
 
     @property
     def read_from(self) -> int:
@@ -352,7 +353,7 @@ class SqlLeases:
 
     def _numbers(self) -> list[int]:
         numbers = [number for hand in self._hands.values() for number in hand.numbers]
-        return [*numbers, *(receipt_of(each).number for each in self._found)]
+        return [*numbers, *(receipt_of(each).number for each in self._found), *self._doubtful]
 
     def _lose(self) -> None:
         self._forget()
@@ -440,7 +441,7 @@ class SqlLeases:
 
         hand.reserved += most
         hand.look_at = loop_time() + self._look_every
-        await self._database.write_on_loop(write, then=then)
+        await self._database.write_on_loop(write, then=then, claims=taken)
 
     def _claim_freed(self, writing: WriteTransaction, most: int, now: int) -> list[Row]:
         """Claim what was parked for a pause or hold that is over, or whose subscription is gone."""
@@ -525,7 +526,7 @@ class SqlLeases:
             taken[:] = [row[0] for row in rows]
             return [_lease(_open(writing, row), run) for row in rows]
 
-        await self._database.write_on_loop(write, then=then)
+        await self._database.write_on_loop(write, then=then, claims=taken)
 
     def has_ended(self, lease: Lease) -> None:
         """Note that a message is out of hand."""

@@ -96,6 +96,7 @@ class SqlSender:
             grows=queue is Queue.DELIVERIES,
             then=then,
             births=[each.number for each in messages] if room == len(messages) else (),
+            claims=[each.number for each in messages[:room]],
         )
         return faults
 

@@ -438,16 +438,17 @@ class SqliteDatabase:
         self._check_space(grows=grows)
         return self._writer.write(write)
 
-    async def write_on_loop(
+    async def write_on_loop(  # noqa: PLR0913 - this is all, and each by its name
         self,
         write: Write[T],
         *,
         grows: bool = False,
         then: Callable[[T | None], object] = _ignore,
         births: Collection[int] = (),
+        claims: Collection[int] = (),
         catalogue: Catalogue = Catalogue.FREE,
     ) -> T:
-        del births, catalogue  # One process has it.
+        del births, claims, catalogue  # One process has it.
         try:
             self._check_space(grows=grows)
             result = self._writer.write_on_loop(write, then)

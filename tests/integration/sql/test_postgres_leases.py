@@ -24,6 +24,7 @@ from pushgrid.testing.memory import START, Counted
 from shared.adapters.sql import leases as leases_module
 from shared.adapters.sql import messages
 from shared.adapters.sql.database import Catalogue, micros
+from shared.adapters.sql.leases import receipt_of
 from shared.adapters.sql.postgres import database as database_module
 from shared.adapters.sql.postgres import store as store_module
 from shared.adapters.sql.postgres import writer as writer_module
@@ -41,7 +42,7 @@ from shared.errors import StorageUnavailable
 from shared.metrics import Metric, count_of, counts_of_text
 from tests.builders import a_record
 from tests.integration.sql.databases import Schema
-from tests.integration.sql.test_leases import MOST, NEW, RETRIES, prime, texts
+from tests.integration.sql.test_leases import MOST, NEW, RETRIES, claimed, prime, running, texts
 from tests.integration.sql.test_settling import parts, text_of
 from tests.postgres_server import PostgresServer
 from tests.unit.arm.documents import subscription
@@ -107,15 +108,21 @@ async def settle(store: PostgresStore, lease: Lease, *settlements: Settlement) -
 
 
 class Cut:
-    """Cuts the connection at the next commit: *before* it is sent, or when it is stored."""
+    """
+    Cuts the connection at the next commit: *before* it is sent, or when it is stored.
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, is_stored: bool, times: int = 1) -> None:
+    At the next with rows of *where*, if that is given.
+    """
+
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, *, is_stored: bool, times: int = 1, where: str = ""
+    ) -> None:
         self.left = times
         self.then: Callable[[], object] = lambda: None
         execute = Transaction.execute
 
         def cut(transaction: Transaction, statement: str, *given: Any) -> Any:
-            if statement != "COMMIT" or not self.left:
+            if statement != "COMMIT" or not self.left or not has_rows(transaction):
                 return execute(transaction, statement, *given)
             connection = transaction._connection
             self.left -= 1
@@ -126,6 +133,9 @@ class Cut:
             connection.close()
             self.then()
             raise psycopg.OperationalError("server closed the connection unexpectedly")
+
+        def has_rows(transaction: Transaction) -> bool:
+            return not where or bool(execute(transaction, where).fetchall())
 
         monkeypatch.setattr(Transaction, "execute", cut)
 
@@ -461,6 +471,60 @@ def test_what_was_not_in_hand_at_its_birth_is_not_repeated(
         assert schema.do("SELECT 1 FROM messages") == []
         await one.sender.put(NEW, "next")
         assert len(runs(schema)) == 1
+
+    run(play())
+
+
+@pytest.mark.parametrize(("times", "is_stored"), [(1, True), (1, False), (2, True)])
+@pytest.mark.parametrize("deaths", range(4))
+def test_what_was_claimed_by_a_commit_of_unknown_outcome_is_handed_over(
+    schema: Schema,
+    monkeypatch: pytest.MonkeyPatch,
+    deaths: int,
+    times: int,
+    is_stored: bool,  # noqa: FBT001
+) -> None:
+    """Be it a suspect or not, and the next number taken at once or not; nobody has died of it."""
+    monkeypatch.setattr(writer_module, "_REPEATED_FOR", -1.0)
+
+    async def play() -> None:
+        async with running(schema, None, dies=True) as store:
+            await store.sender.put(NEW, "one")
+        for _ in range(deaths):
+            async with running(schema, None, dies=True) as store:
+                assert await claimed(store) == ["one"]
+        async with running(schema, None) as store:
+            assert isinstance(store, PostgresStore)
+            ours = f"SELECT 1 FROM messages WHERE run >> 20 = {id_of(store)}"  # noqa: S608
+            cut = Cut(monkeypatch, is_stored=is_stored, times=times, where=ours)
+            with pytest.raises(StorageUnavailable):
+                await store.leases.claim(NEW, MOST)
+            assert not cut.left
+            (lease,) = await asyncio.wait_for(store.leases.claim(NEW, MOST), 20)
+            assert texts([lease]) == ["one"]
+            assert receipt_of(lease).deaths == deaths
+
+    run(play())
+
+
+def test_what_is_stored_in_part_in_hand_by_a_commit_of_unknown_outcome_is_handed_over(
+    store: Callable[..., PostgresStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who put it is told that it may be stored; no process has died."""
+    monkeypatch.setattr(leases_module, "ROOM", 2)
+
+    async def play() -> None:
+        one = store()
+        await prime(one)
+        Cut(monkeypatch, is_stored=True)
+        faults = await one.sender.put_all(NEW, ["a", "b", "c"])
+        assert all(isinstance(each, StorageUnavailable) for each in faults)
+        left = {"a", "b", "c"}
+        while left:
+            for lease in await asyncio.wait_for(one.leases.claim(NEW, MOST), 20):
+                assert receipt_of(lease).deaths == 0
+                left.remove(lease.body.decode())
+                await one.leases.end(lease)
 
     run(play())
 

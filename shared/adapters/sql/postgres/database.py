@@ -156,17 +156,18 @@ class PostgresDatabase:
         call: Write[T] = GroupWrite(call=write, catalogue=catalogue)
         return self._writer.write(call)
 
-    async def write_on_loop(
+    async def write_on_loop(  # noqa: PLR0913 - this is all, and each by its name
         self,
         write: Write[T],
         *,
         grows: bool = False,
         then: Callable[[T | None], object] = lambda _: None,
         births: Collection[int] = (),
+        claims: Collection[int] = (),
         catalogue: Catalogue = Catalogue.FREE,
     ) -> T:
         del grows
-        call: Write[T] = GroupWrite(call=write, births=births, catalogue=catalogue)
+        call: Write[T] = GroupWrite(call=write, births=births, claims=claims, catalogue=catalogue)
         try:
             result = self._writer.write_on_loop(call, then)
         except StorageUnavailable:

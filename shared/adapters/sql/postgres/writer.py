@@ -46,6 +46,7 @@ class GroupWrite:
 
     call: Write[Any]
     births: Collection[int] = ()  # all messages that it stores, if it takes them in hand
+    claims: Collection[int] = ()  # those that it takes in hand otherwise, once it has run
     catalogue: Catalogue = Catalogue.FREE
 
     def __call__(self, writing: Any) -> Any:
@@ -309,7 +310,7 @@ class PostgresWriter(GroupWriter):
                 self.own, self._is_lost, self._is_doubtful = own, False, False
             self._lost()
         elif self._is_doubtful:
-            self._renumber(())
+            self._renumber((), ())
 
     def _repeat(self, group: Sequence[GroupWrite], error: _UnknownOutcome) -> Sequence[WriteResult]:
         """
@@ -322,11 +323,12 @@ class PostgresWriter(GroupWriter):
         failed = StorageUnavailable()
         failed.__cause__ = error
         births = [each for each in group if each.births]
+        claims = [number for each in group for number in each.claims]
         give_up_at, self._is_doubtful = monotonic() + _REPEATED_FOR, True
         pause = Event()
         while True:
             try:
-                of = dict(zip(map(id, births), self._renumber(births), strict=True))
+                of = dict(zip(map(id, births), self._renumber(births, claims), strict=True))
             except _LostProcess:
                 self._is_lost, of = True, {}
                 break
@@ -340,9 +342,11 @@ class PostgresWriter(GroupWriter):
                 break
         return [of.get(id(each), WriteResult(error=failed)) for each in group]
 
-    def _renumber(self, births: Sequence[GroupWrite]) -> Sequence[WriteResult]:
+    def _renumber(
+        self, births: Sequence[GroupWrite], claims: Collection[int]
+    ) -> Sequence[WriteResult]:
         """
-        Take the next number, together with what is in hand and with *births*, in one transaction.
+        Take the next number, with what is in hand, *claims* and *births*, in one transaction.
 
         It always writes: a commit that writes nothing does not wait for a standby.
 
@@ -351,7 +355,7 @@ class PostgresWriter(GroupWriter):
             _UnknownOutcome, psycopg.Error: it may have the next number.
         """
         born = [number for each in births for number in each.births]
-        numbers = [*self._in_hand(), *born]
+        numbers = [*self._in_hand(), *claims, *born]
         connection, former = self._open(), self.own
         is_sent, began, sent = False, monotonic(), self._boottime()
         try:
