@@ -125,7 +125,7 @@ class ServedDeployment(SoakDeployment):
     def begin_start(self) -> None:
         """Start the server; see `wait_until_ready`."""
         begin = disk_of(self.folder, self._disk) if self._disk else []
-        options = (*OPTIONS, "--data", str(self.folder / "data"))
+        options = (*OPTIONS, "--unsafe-folder", "--data", str(self.folder / "data"))
         self._process = subprocess.Popen(
             [*begin, sys.executable, "-m", "bench.soak.attacked_server", *options],
             cwd=ROOT,
