@@ -102,11 +102,21 @@ class PostgresServer:
                 stdout=log,
                 stderr=log,
                 cwd=self.folder,
-                **_as_nobody(),  # type: ignore[call-overload]
+                **as_nobody(),  # type: ignore[call-overload]
             )
         while not self._answers():
             if self._process.poll() is not None:
                 raise AssertionError((self.folder / "log").read_text()[-2000:])
+
+    @property
+    def pid(self) -> int:
+        """The process whose children all others are."""
+        assert self._process
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None
 
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
         """Stop it: at once and in order; SIGKILL: with all its processes."""
@@ -220,12 +230,13 @@ class PostgresServer:
             capture_output=True,
             text=True,
             cwd=self.folder,
-            **_as_nobody(),  # type: ignore[call-overload]
+            **as_nobody(),  # type: ignore[call-overload]
         )
         assert done.returncode == 0, done.stderr
 
 
-def _as_nobody() -> dict[str, object]:
+def as_nobody() -> dict[str, object]:
+    """Return what starts a program as nobody, where the caller is root."""
     if os.geteuid():
         return {}
     return {"user": _NOBODY, "group": _NOBODY, "extra_groups": []}

@@ -61,9 +61,7 @@ def both_played(
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])
-def played(
-    request: pytest.FixtureRequest, both_played: Mapping[str, Played]
-) -> Played:
+def played(request: pytest.FixtureRequest, both_played: Mapping[str, Played]) -> Played:
     return both_played[request.param]
 
 

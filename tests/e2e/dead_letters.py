@@ -1,4 +1,4 @@
-"""A container for dead letters, and waiting for what is written to it, on Azurite or in a server's place."""
+"""A container for dead letters, and waiting for what is written to it, on Azurite or a server."""
 
 from __future__ import annotations
 
