@@ -299,27 +299,23 @@ def test_a_process_is_dead_after_45_seconds_of_reads_that_found_its_row_unchange
     time = Time()
     one, two = store(), store(boottime=time)
 
-    def dead() -> bool:
-        two.database.observe()
+    def dead(after: int = 0) -> bool:
+        """Look each second."""
+        for _ in range(after):
+            time.seconds += 1
+            two.database.observe()
         return bool(schema.do("SELECT 1 FROM processes WHERE dead AND id = $1", id_of(one)))
 
-    assert not dead()
-    time.seconds += 44
-    assert not dead()
+    assert not dead(after=44)
     one.database.renew()
-    time.seconds += 10
-    assert not dead()
+    assert not dead(after=10)
     with monkeypatch.context() as outage:
         fails = StorageUnavailable("away")
         outage.setattr(two.database, "read", lambda _: (_ for _ in ()).throw(fails))
         with pytest.raises(StorageUnavailable):
             two.database.observe()
-    time.seconds += 44
-    assert not dead()
-    time.seconds += 44
-    assert not dead()
-    time.seconds += 1
-    assert dead()
+    assert not dead(after=45)
+    assert dead(after=1)
     assert two.database.takeovers == 1
 
 
@@ -336,9 +332,10 @@ def test_a_server_tells_takeovers_leases_dead_rows_and_commits(
 
     before = shown()
     assert (before["processes"], before["takeovers_total"]) == (2, 0)
-    time.seconds += 45
+    for _ in range(45):
+        time.seconds += 1
+        two.database.observe()
     assert shown()["lease_age_seconds"] >= 45
-    two.database.observe()
     two.database.renew()
     two.database.observe()
     two.database.write(lambda writing: writing.run("UPDATE state SET value = value"))
@@ -351,6 +348,35 @@ def test_a_server_tells_takeovers_leases_dead_rows_and_commits(
     schema.do("UPDATE state SET value = value")
     schema.do("SELECT pg_stat_force_next_flush()")
     assert shown()["dead_rows"] > after["dead_rows"]
+
+
+def test_who_was_stopped_or_suspended_judges_nobody_by_what_it_has_not_seen(
+    schema: Schema, store: Callable[..., PostgresStore]
+) -> None:
+    """All servers may have been, and the database with them."""
+    time = Time()
+    _, two = store(), store(boottime=time)
+    time.seconds += 3600
+    two.database.observe()
+    assert schema.do("SELECT 1 FROM processes WHERE dead") == []
+
+
+def test_a_process_that_has_died_during_an_outage_is_found(
+    schema: Schema, store: Callable[..., PostgresStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So suspects among what it had in hand are looked for."""
+    one, two = store(), store()
+    with monkeypatch.context() as outage:
+        fails = StorageUnavailable("away")
+        outage.setattr(two.database, "read", lambda _: (_ for _ in ()).throw(fails))
+        with pytest.raises(StorageUnavailable):
+            two.database.observe()
+    judge(schema, one)
+    found: list[bool] = []
+    two.database.may_be_free = lambda: found.append(True)
+    two.database.observe()
+    two.database.observe()
+    assert found == [True]
 
 
 def test_marking_is_conditional_on_what_was_seen(
