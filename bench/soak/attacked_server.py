@@ -189,6 +189,8 @@ def _attack_postgres(factor: float) -> None:
         setattr(module, "Transaction", _AttackedTransaction)  # noqa: B010 - it is the module's
     for name in ("LEASE_SECONDS", "DEAD_SECONDS", "RENEWED_EVERY", "OBSERVED_EVERY"):
         setattr(database, name, getattr(database, name) * factor)
+    if factor < 1:
+        database._MISSED = 8  # noqa: SLF001 - a busy machine takes seconds for a look
     boottime = database.boottime
     opened = partial(database.PostgresDatabase, boottime=lambda: boottime() + FAULTS.suspended)
     setattr(postgres_home, "PostgresDatabase", opened)  # noqa: B010
