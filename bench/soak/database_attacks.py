@@ -168,7 +168,11 @@ def failover_steps(_: Random) -> list[Step[PostgresDeployment]]:
 
 
 def asynchronous_steps(_: Random) -> list[Step[PostgresDeployment]]:
-    return [Step("asynchronous standby promoted", failed_over)]
+    """Return steps that may lose what the standby has not got: it is counted as unsaved."""
+    return [
+        Step("asynchronous standby promoted", failed_over),
+        Step("asynchronous standby promoted, behind", failed_over_behind),
+    ]
 
 
 # ── Kills ──
@@ -369,6 +373,23 @@ def failed_over_at_commit(deployment: PostgresDeployment) -> Attacked:
         deployment.fail_over()
         time.sleep(SECONDS)
     return Attacked(int(is_reached))
+
+
+def failed_over_behind(deployment: PostgresDeployment) -> Attacked:
+    """Kill the primary when its standby has got nothing for seconds."""
+    deployment.follow()
+    _, standby = deployment.databases
+    with deployment.traffic.flowing():
+        time.sleep(SECONDS)
+        standby.do("ALTER SYSTEM SET primary_conninfo = ''")
+        standby.do("SELECT pg_reload_conf()")
+        began = time.time()
+        time.sleep(SECONDS)
+        deployment.database.stop(signal.SIGKILL)
+        deployment.ledger.excuse(began - _UNREPLICATED)
+        deliveries = deployment.fail_over()
+        time.sleep(SECONDS)
+    return Attacked(1, deliveries)
 
 
 _AT_COMMIT = Step("synchronous standby promoted, commits waited for it", failed_over_at_commit)
