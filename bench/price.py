@@ -60,8 +60,8 @@ def measure(case: Case, start: Start, *, is_quick: bool) -> dict[str, float]:
     }
 
 
-def price(name: str, case: Case, *, is_quick: bool) -> Iterator[PhaseResult]:
-    """Measure a case on all, one after the other."""
+def price(case: Case, name: str = "", *, is_quick: bool) -> Iterator[PhaseResult]:
+    """Measure a case on all, one after the other; what is wanted of it goes by its *name*."""
     beside = measure(case, local_host, is_quick=is_quick)
     yield PhaseResult(phase="local host, Azurite", figures=beside)
 
@@ -84,7 +84,7 @@ def _price_of_workers(case: Case, *, is_quick: bool) -> Iterator[PhaseResult]:
 
 
 CASES: dict[str, Measure] = {
-    each.name: partial(price, each.name, each.case)
+    each.name: partial(price, each.case, each.name)
     for each in PEERS
     if {"delivered", "p50"} & set(each.figures)
 }

@@ -17,11 +17,11 @@ def test_nothing_is_lost_changed_or_ended_wrongly(store: str, report: Callable[[
     """
     Some deployments at a time.
 
-    On SQLite, the server is killed at nine kinds of statements, in the middle of pushes, at short intervals,
-    in a pause and during a replay, and ended in order; its database is locked, its syncs fail until
-    it ends, its disk is full, and it is stopped for longer than its timeouts. On PostgreSQL, one of
-    two servers is killed at four kinds of statements, both are in a pause and during a replay, and
-    PostgreSQL alone and with them; connections are cut at commits.
+    On SQLite, the server is killed at nine kinds of statements, in the middle of pushes, at short
+    intervals, in a pause and during a replay, and ended in order; its database is locked, its syncs
+    fail until it ends, its disk is full, and it is stopped for longer than its timeouts. On
+    PostgreSQL, one of two servers is killed at four kinds of statements, both are in a pause and
+    during a replay, and PostgreSQL alone and with them; connections are cut at commits.
     """
     played = play_brief(store, seed=1)
     rows = sorted(played.rows.values())
