@@ -2,7 +2,7 @@
 Runs a minimal subscriber in its own process, which counts events and their delays.
 
 It answers 200 at once. ``GET /answers?status=503&after=0.9`` changes that for what comes from then
-on; with ``failing=20`` the first attempt of every twentieth event gets 503. With ``drop=1`` all
+on; with ``failing=20`` the first attempt of every twentieth event gets 500. With ``drop=1`` all
 connections are closed. Given a certificate's file, it serves https.
 
 Delays count from the time in the event's data to the first attempt; an event is distinct at each
@@ -131,7 +131,7 @@ class _Sink(asyncio.Protocol):
     def _status(self, head: bytes, keys: list[_Key]) -> int:
         failing = int(self.says["failing"])
         if failing and not _AGAIN.search(head) and crc32(keys[0][1]) % failing == 0:
-            return 503
+            return 500
         return int(self.says["status"])
 
     def _answer(self, stats: _Stats, status: int, keys: list[_Key]) -> None:
