@@ -6,7 +6,6 @@ import subprocess
 import time
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,9 +17,9 @@ from bench.soak.traffic import SUBSCRIPTIONS, container_of
 
 @dataclass(kw_only=True)
 class ServerDeployment(SoakDeployment):
-    """Running servers; attacks by statements are those of the first."""
+    """Running servers; attacks by statements are those of the first, which is the oldest."""
 
-    servers: Sequence[AttackedProcess]
+    servers: list[AttackedProcess]
     _seen: set[tuple[str, str]] = field(default_factory=set)
 
     # ── The servers ──
@@ -53,9 +52,11 @@ class ServerDeployment(SoakDeployment):
             each.kill()
 
     def restart(self) -> None:
-        for each in self.servers:
-            if each.is_dead:
-                each.start()
+        dead = [each for each in self.servers if each.is_dead]
+        for each in dead:
+            each.start()
+            self.servers.remove(each)
+            self.servers.append(each)
 
     def kill_at(self, kind: str, side: str, place: int) -> None:
         """At a statement, or at a write or sync of a file; *kind* is that of `attacked_server`."""

@@ -10,7 +10,7 @@ import asyncio
 import itertools
 import json
 import time as system_time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from datetime import datetime, timedelta
 from functools import partial
@@ -24,6 +24,7 @@ from pushgrid.testing.memory import START, Counted
 from shared.adapters.sql import leases as leases_module
 from shared.adapters.sql import messages
 from shared.adapters.sql.database import Catalogue, micros
+from shared.adapters.sql.messages import NewMessage
 from shared.adapters.sql.postgres import database as database_module
 from shared.adapters.sql.postgres import store as store_module
 from shared.adapters.sql.postgres import writer as writer_module
@@ -34,7 +35,7 @@ from shared.adapters.sql.postgres.transaction import Transaction
 from shared.arm.subscription_codec import to_subscription_in_force
 from shared.delivery.messages.message import MessagePart
 from shared.delivery.policy import EndReason, EndState
-from shared.engine.ports import Table
+from shared.engine.ports import Queue, Table
 from shared.engine.ports.leases import Lease
 from shared.engine.ports.settling import Answer, Ended, Settlement
 from shared.errors import StorageUnavailable
@@ -227,6 +228,38 @@ def test_looks_for_what_others_have_stored_leave_the_loop_to_others_while_there_
         await asyncio.sleep(0.1)
         assert not claim.done()
         claim.cancel()
+
+    run(play())
+
+
+def test_what_is_stored_during_a_look_for_what_others_have_stored_is_in_hand(
+    store: Callable[..., PostgresStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else each look leaves messages in the table, which are looked for again."""
+
+    async def play() -> None:
+        one = store()
+        await prime(one)
+        goes_on = Event()
+        waiting = asyncio.create_task(one.database.write_on_loop(lambda _: goes_on.wait()))
+        hand = one.leases._hands[NEW]
+        hand.look_at = 0.0
+        claim = asyncio.create_task(one.leases.claim(NEW, MOST))
+        while not hand.reserved:  # noqa: ASYNC110 - for what the look finds
+            await asyncio.sleep(0.01)
+        born: list[str] = []
+        stored = one.leases.stored
+
+        def told(queue: Queue, of_us: Sequence[NewMessage], *others: Any) -> None:
+            born.extend(each.body.decode() for each in of_us)
+            stored(queue, of_us, *others)
+
+        monkeypatch.setattr(one.leases, "stored", told)
+        put = asyncio.create_task(one.sender.put(NEW, "born"))
+        await asyncio.sleep(0.01)
+        goes_on.set()
+        await asyncio.gather(waiting, put)
+        assert texts(await claim) == born == ["born"]
 
     run(play())
 
