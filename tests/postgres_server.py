@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import signal
 import socket
@@ -27,6 +28,7 @@ from shared.engine.ports import Threads
 OWNER, ROLE, PASSWORD = "admin", "pushgrid", "kept-secret"
 DATABASE = "events"
 _IN_PACKAGE = {16: "pginstall", 18: "pginstall18"}
+_PORTS = range(20_000, 32_000)  # below those that connections get
 _NOBODY = 65534  # runs it where the tests are root's, which PostgreSQL refuses
 _SETTINGS = (
     "fsync=off",  # no test cuts the power
@@ -58,9 +60,7 @@ class PostgresServer:
         self.data = folder / "data"
         self._programs = programs(version)
         self._process: subprocess.Popen[bytes] | None = None
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port = _free_port()
 
     def make(self) -> None:
         """Make the database `DATABASE`, which belongs to `ROLE`."""
@@ -218,7 +218,9 @@ class PostgresServer:
     def _children(self) -> list[int]:
         assert self._process
         of = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children")
-        return [int(each) for each in of.read_text().split()]
+        with suppress(FileNotFoundError):  # it has ended
+            return [int(each) for each in of.read_text().split()]
+        return []
 
     def _program(self, name: str) -> list[str]:
         return [str(self._programs / name)]
@@ -233,6 +235,14 @@ class PostgresServer:
             **as_nobody(),  # type: ignore[call-overload]
         )
         assert done.returncode == 0, done.stderr
+
+
+def _free_port() -> int:
+    """Return a port that is free, and no connection is given while the server is stopped."""
+    while True:
+        with socket.socket() as free, suppress(OSError):
+            free.bind(("127.0.0.1", secrets.choice(_PORTS)))
+            return int(free.getsockname()[1])
 
 
 def as_nobody() -> dict[str, object]:
