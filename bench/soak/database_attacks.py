@@ -35,7 +35,7 @@ KINDS = (
     *(f"delete {table}" for table in ("messages", "message_payloads", "parts")),
     *(f"update messages {column}" for column in ("run", "body", "counts", "due")),
     *(f"insert {table}" for table in ("attempts", "counts", "blobs", "documents")),
-    *("delete documents", "update documents document", "update processes renewals"),
+    *("delete documents", "update processes renewals"),
 )
 #: Those of the short form.
 BRIEF = ("insert messages", "commit", "update messages run", "delete messages")
