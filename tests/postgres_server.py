@@ -102,7 +102,7 @@ class PostgresServer:
                 stdout=log,
                 stderr=log,
                 cwd=self.folder,
-                **as_nobody(),  # type: ignore[call-overload]
+                **_as_nobody(),  # type: ignore[call-overload]
             )
         while not self._answers():
             if self._process.poll() is not None:
@@ -232,7 +232,7 @@ class PostgresServer:
             capture_output=True,
             text=True,
             cwd=self.folder,
-            **as_nobody(),  # type: ignore[call-overload]
+            **_as_nobody(),  # type: ignore[call-overload]
         )
         assert done.returncode == 0, done.stderr
 
@@ -245,8 +245,12 @@ def _free_port() -> int:
             return int(free.getsockname()[1])
 
 
-def as_nobody() -> dict[str, object]:
-    """Return what starts a program as nobody, where the caller is root."""
+def _listens(port: int) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0
+
+
+def _as_nobody() -> dict[str, object]:
     if os.geteuid():
         return {}
     return {"user": _NOBODY, "group": _NOBODY, "extra_groups": []}
@@ -285,6 +289,11 @@ default_pool_size = 3
 """
 
 
+def pgbouncer() -> str | None:
+    """Return the path of PgBouncer, if it is installed."""
+    return shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+
+
 @contextmanager
 def running_pgbouncer(server: PostgresServer, role: str = ROLE) -> Iterator[str]:
     """
@@ -292,12 +301,9 @@ def running_pgbouncer(server: PostgresServer, role: str = ROLE) -> Iterator[str]
 
     It is Debian's; the test is skipped where it is missing.
     """
-    program = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
-    if not program:
+    if not (program := pgbouncer()):
         pytest.skip("pgbouncer is not installed")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        listens = free.getsockname()[1]
+    listens = _free_port()
     settings = server.folder / f"pgbouncer-{listens}.ini"
     text = _POOL.format(host=server.folder, port=server.port, listens=listens)
     settings.write_text(text.replace("port=", f"user={role} port="))
@@ -309,6 +315,8 @@ def running_pgbouncer(server: PostgresServer, role: str = ROLE) -> Iterator[str]
         **_as_nobody(),  # type: ignore[call-overload]
     )
     try:
+        while not _listens(listens):
+            assert process.poll() is None
         yield f"postgresql://{role}@127.0.0.1:{listens}/"
     finally:
         process.terminate()

@@ -16,7 +16,7 @@ import psycopg
 from bench.load import progress
 from bench.soak.kills import REACHED_IN, SIDES, brief_steps_at, steps_at
 from bench.soak.outages import SECONDS, during, few_descriptors
-from bench.soak.postgres_deployment import PostgresDeployment, PostgresStage, pgbouncer
+from bench.soak.postgres_deployment import PostgresDeployment, PostgresStage
 from bench.soak.server_attacks import FREEING, PARKING, killed_at_pause
 from bench.soak.soak_deployment import (
     Attacked,
@@ -26,7 +26,7 @@ from bench.soak.soak_deployment import (
     wait_until,
 )
 from shared.adapters.sql.postgres.database import DEAD_SECONDS, LEASE_SECONDS
-from tests.postgres_server import DATABASE, ROLE
+from tests.postgres_server import DATABASE, ROLE, pgbouncer
 
 #: What the traffic causes within seconds; see `attacked_server.kind_of`.
 KINDS = (

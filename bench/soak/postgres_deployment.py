@@ -5,13 +5,10 @@ from __future__ import annotations
 import random
 import shutil
 import socket
-import subprocess
-import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import psycopg
@@ -27,7 +24,13 @@ from testbed.places import InDatabase
 from testbed.serving import server_settings
 from testbed.subscriber import running_subscriber
 from testbed.tcp_proxy import TcpProxy
-from tests.postgres_server import DATABASE, ROLE, PostgresServer, as_nobody, running_postgres
+from tests.postgres_server import (
+    DATABASE,
+    ROLE,
+    PostgresServer,
+    running_pgbouncer,
+    running_postgres,
+)
 
 SHORTER = 0.2  # leases of a server: 6 s; it is judged dead after 9 s
 _STARTS_IN = 60.0  # seconds
@@ -88,8 +91,8 @@ class PostgresStage(NamedTuple):
                 stack.callback(proxy.close)
                 urls[0] = f"postgresql://{ROLE}@127.0.0.1:{proxy.port}/{DATABASE}"
             if self.is_pooled:
-                port = stack.enter_context(_running_pgbouncer(database))
-                urls = [f"postgresql://{ROLE}@127.0.0.1:{port}/{DATABASE}" for _ in urls]
+                pool = stack.enter_context(running_pgbouncer(database))
+                urls = [f"{pool}{DATABASE}" for _ in urls]
             made = PostgresDeployment(
                 chance=chance,
                 account=ACCOUNT,
@@ -183,53 +186,3 @@ def _connected(database: PostgresServer) -> socket.socket:
     made = socket.socket(socket.AF_UNIX)
     made.connect(str(database.folder / f".s.PGSQL.{database.port}"))
     return made
-
-
-def pgbouncer() -> str | None:
-    """Return the path of PgBouncer, if it is installed."""
-    return shutil.which("pgbouncer", path="/usr/bin:/usr/sbin:/usr/local/bin:/usr/local/sbin")
-
-
-@contextmanager
-def _running_pgbouncer(database: PostgresServer) -> Iterator[int]:
-    """Run PgBouncer in transaction mode before a database; yield its port."""
-    program = pgbouncer()
-    assert program  # noqa: S101 - asked for before
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = int(free.getsockname()[1])
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        settings: Mapping[str, object] = {
-            "listen_addr": "127.0.0.1",
-            "listen_port": port,
-            "unix_socket_dir": "",
-            "auth_type": "trust",
-            "auth_file": folder / "users",
-            "pool_mode": "transaction",
-            "default_pool_size": 4,  # fewer than two servers have connections
-            "logfile": folder / "log",
-        }
-        (folder / "users").write_text(f'"{ROLE}" ""\n')
-        lines = [f"{key} = {value}" for key, value in settings.items()]
-        at = f"{DATABASE} = host={database.folder} port={database.port}"
-        file = folder / "pgbouncer.ini"
-        file.write_text("\n".join(["[databases]", at, "[pgbouncer]", *lines, ""]))
-        folder.chmod(0o777)
-        process = subprocess.Popen(
-            [program, "-q", str(file)],
-            stdin=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            **as_nobody(),  # type: ignore[call-overload]
-        )
-        try:
-            if not wait_until(lambda: _listens(port), _STARTS_IN):
-                raise RuntimeError(f"PgBouncer does not start: {(folder / 'log').read_text()}")
-            yield port
-        finally:
-            process.kill()
-            process.wait()
-
-
-def _listens(port: int) -> bool:
-    with socket.socket() as client:
-        return client.connect_ex(("127.0.0.1", port)) == 0
