@@ -77,7 +77,7 @@ class WaitingCounts:
 class _OwnRow:
     """A row that nobody else writes, and what it has; ``None``: that is stored alone."""
 
-    instance: str
+    part: int = 0  # which of those that go on
     counts: dict[Series, Sum] | None = None
     writes: int = 0
 
@@ -108,25 +108,25 @@ class CountedRows:
             self._minute = minute
             # An hour's row of many writes goes on as another one.
             self._own = {
-                row: _OwnRow(own.instance, writes=own.writes)
+                row: _OwnRow(own.part, writes=own.writes)
                 for row, own in self._own.items()
                 if row[0] == Span.HOUR and row[3] == _hour_of(minute)
             }
         changed: dict[Row, _OwnRow] = {}
         for (key, minute), counts in self._added.items():
             for row in _rows(key, minute):
-                own = self._own.setdefault(row, _OwnRow(self._instance))
+                own = self._own.setdefault(row, _OwnRow())
                 if own.writes >= MOST_WRITES:
-                    own = self._own[row] = _OwnRow(uuid4().hex)
+                    own = self._own[row] = _OwnRow(own.part + 1)
                 if own.counts is None:
-                    own.counts = self._stored(writing, row, own.instance)
+                    own.counts = self._stored(writing, row, self._of(own))
                 add(own.counts, counts)
                 changed[row] = own
         self._added = {}
         for own in changed.values():
             own.writes += 1
         texts = (
-            (*row, own.instance, text_of_counts(own.counts or {})) for row, own in changed.items()
+            (*row, self._of(own), text_of_counts(own.counts or {})) for row, own in changed.items()
         )
         writing.run_all(WRITE_COUNTS, texts)
 
@@ -135,6 +135,9 @@ class CountedRows:
         self._added = {}
         for own in self._own.values():
             own.counts = None
+
+    def _of(self, own: _OwnRow) -> str:
+        return f"{self._instance}.{own.part}" if own.part else self._instance
 
     @staticmethod
     def _stored(reading: ReadTransaction, row: Row, instance: str) -> dict[Series, Sum]:

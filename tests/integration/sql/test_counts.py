@@ -340,7 +340,7 @@ def test_a_row_that_is_written_often_goes_on_as_another_and_nothing_is_lost(
 ) -> None:
     """Versions that can't be removed yet stay few; also of an hour, and after a failure."""
     monkeypatch.setattr(tally, "MOST_WRITES", 3)
-    rows, crm = tally.CountedRows(), SubscriptionKey("orders", "crm")
+    rows, crm = tally.CountedRows("one"), SubscriptionKey("orders", "crm")
 
     def write(database: Database) -> None:
         one = {Series(Metric.DROPPED, ()): Sum(1, 1, 1, 1)}
