@@ -1,4 +1,4 @@
-"""Measures `pushgrid serve`: idle, retries, what waits, slow syncs, half an hour under load."""
+"""Measures `pushgrid serve`: idle, retries, what waits, slow syncs, half an hour, two servers."""
 
 from __future__ import annotations
 
@@ -11,24 +11,27 @@ import uuid
 import zlib
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing, contextmanager
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import requests
 
+from bench import on_postgres
 from bench.disk import compiler, counted_syncs, sync_ms
 from bench.load import Case, progress, publish, running_sink, subscribed
 from bench.peers.cases import CASES as PEERS
 from bench.peers.measuring import Figures, load, play, warm_up
 from bench.peers.pushgrid import target_of
+from bench.postgres import running_database
 from bench.publisher import event, fillers
-from bench.report import Measure, PhaseResult, memory, run
+from bench.report import Measure, PhaseResult, memory, processor_seconds, run
 from bench.serving import ServerProcess, running_server, serving
 from bench.sink import percentiles
-from shared.adapters.sql.store import SqlStore
+from shared.adapters.sql.postgres.connecting import SCHEMA
+from shared.adapters.sql.store import SqlParts, SqlStore
 from shared.adapters.sql.traits import SQL
 from shared.adapters.threads import SystemThreads
 from shared.clock import SystemClock
@@ -38,6 +41,7 @@ from shared.delivery.messages.message_writer import encode_together
 from shared.engine.ports import Queue, Table
 from testbed.arm import ADMIN_KEY
 from testbed.subscriber import Push, running_subscriber
+from tests.postgres_server import PostgresServer
 
 _SETTLES = 15.0  # seconds until what follows a start or a load is over
 _RETRIED_IN = 25.0  # seconds, at most: Event Grid's first delay is 10 s
@@ -46,39 +50,74 @@ _SLOW_SYNC = 10  # ms
 _SHARE = 0.6  # of the highest load
 _MESSAGES = 500  # that are stored in one transaction
 _MILLION = 1_000_000
+_POSTGRES = "PostgreSQL"
 _SINGLE = next(each.case for each in PEERS if each.name == "single events, 1 subscription")
 _PACED = next(each.case for each in PEERS if each.name == "paced at 30/s")
+
+
+class _Place(NamedTuple):
+    """Where servers keep their data: in a folder, or in a *database*."""
+
+    database: PostgresServer | None = None
+
+    @property
+    def url(self) -> str:
+        """The URL of the database; empty: there is none."""
+        return self.database.url() if self.database else ""
+
+    @property
+    def processor_seconds(self) -> float:
+        return processor_seconds(self.database.pid) if self.database else 0.0
+
+
+@contextmanager
+def _place(store: str) -> Iterator[_Place]:
+    if store == "SQLite":
+        yield _Place()
+        return
+    with running_database() as database:
+        yield _Place(database)
 
 
 # ── Idle ──
 
 
-def idle(*, is_quick: bool) -> Iterator[PhaseResult]:
+def idle(store: str = "SQLite", *, is_quick: bool) -> Iterator[PhaseResult]:
     """Measure a server that has delivered, and has nothing to do."""
     seconds = 20.0 if is_quick else 180.0
     with ExitStack() as stack:
-        syncs = stack.enter_context(counted_syncs()) if compiler() else None
+        place = stack.enter_context(_place(store))
+        can_count = compiler() and not place.url
+        syncs = stack.enter_context(counted_syncs()) if can_count else None
         sink = stack.enter_context(running_sink())
-        server = stack.enter_context(serving(syncs.environ if syncs else None))
+        server = stack.enter_context(serving(syncs.environ if syncs else None, store=place.url))
         play(target_of(server, _PACED, sink.url), Case(60, 1, 1, 1, 30), sink)
         time.sleep(_SETTLES if is_quick else 4 * _SETTLES)
         cpu, count = server.processor_seconds, syncs.count if syncs else 0
+        others = place.processor_seconds
         time.sleep(seconds)
         a_minute = 60 / seconds
         figures = {"CPU ms a minute": (server.processor_seconds - cpu) * 1000 * a_minute}
         if syncs:
             figures["syncs a minute"] = (syncs.count - count) * a_minute
+        elif place.url:
+            spent = (place.processor_seconds - others) * 1000 * a_minute
+            figures["CPU ms a minute, database"] = spent
         else:
             progress("syncs are not counted: no C compiler is installed (cc)")
         figures["memory MB"] = memory(server.process.pid)
         wanted = {"CPU ms a minute": 100, "syncs a minute": 6, "memory MB": 80}
-        yield PhaseResult(figures=figures, wanted={name: wanted[name] for name in figures})
+        if place.url:
+            wanted = {"memory MB": 90}
+        yield PhaseResult(
+            figures=figures, wanted={name: wanted[name] for name in figures if name in wanted}
+        )
 
 
 # ── Retries ──
 
 
-def retries(*, is_quick: bool) -> Iterator[PhaseResult]:
+def retries(store: str = "SQLite", *, is_quick: bool) -> Iterator[PhaseResult]:
     """Measure how long after it is due the first retry of each event is pushed."""
     events = 200 if is_quick else 1200
     pushed: dict[str, list[float]] = defaultdict(list)
@@ -90,7 +129,11 @@ def retries(*, is_quick: bool) -> Iterator[PhaseResult]:
         fails = zlib.crc32(push.body) % _FAILS_OF == 0
         return 500 if fails and push.headers["aeg-delivery-count"] == "0" else 200
 
-    with running_subscriber(answer) as endpoint, serving() as server:
+    with (
+        _place(store) as place,
+        running_subscriber(answer) as endpoint,
+        serving(store=place.url) as server,
+    ):
         url, key = subscribed(server, "orders", [endpoint.url])
         publish(url, key, Case(events, 1, 4, 1, 20))
         time.sleep(_RETRIED_IN)
@@ -111,19 +154,22 @@ def retries(*, is_quick: bool) -> Iterator[PhaseResult]:
 # ── A million deliveries wait ──
 
 
-def waiting(events_a_message: int, *, is_quick: bool) -> Iterator[PhaseResult]:
+def waiting(
+    events_a_message: int, store: str = "SQLite", *, is_quick: bool
+) -> Iterator[PhaseResult]:
     """Measure a server with nothing waiting, and the same with a million deliveries for later."""
     deliveries = 20_000 if is_quick else _MILLION
-    with tempfile.TemporaryDirectory() as name, running_sink() as sink:
+    with tempfile.TemporaryDirectory() as name, _place(store) as place, running_sink() as sink:
         folder = Path(name)
-        with running_server(folder) as server:
+        with running_server(folder, store=place.url) as server:
             target = subscribed(server, "orders", [f"{sink.url}/hook"])
             subscribed(server, "others", [f"{sink.url}/others"])
-        with running_server(folder) as server:
+        with running_server(folder, store=place.url) as server:
             before = _with_waiting(server, (f"{server.url}/topics/orders/api/events", target[1]))
             yield PhaseResult(phase="nothing waits", figures=before)
-        asyncio.run(_store(folder / "data", deliveries, events_a_message))
-        with running_server(folder) as server:
+        with _opened(folder / "data", place) as opened:
+            asyncio.run(_store(opened, deliveries, events_a_message))
+        with running_server(folder, store=place.url) as server:
             found = _with_waiting(server, (f"{server.url}/topics/orders/api/events", target[1]))
         found["publish : nothing"] = found["publish p50 ms"] / before["publish p50 ms"]
         found["memory + MB"] = found["memory MB"] - before["memory MB"]
@@ -145,10 +191,20 @@ def _with_waiting(server: ServerProcess, target: tuple[str, str]) -> dict[str, f
     return figures
 
 
-async def _store(data: Path, deliveries: int, events_a_message: int) -> None:
+@contextmanager
+def _opened(data: Path, place: _Place) -> Iterator[SqlParts]:
+    """Open the store beside no server."""
+    if place.database:
+        with place.database.new_store(schema=SCHEMA, threads=SystemThreads()) as opened:
+            yield opened
+        return
+    with closing(SqlStore(data, clock=SystemClock(), threads=SystemThreads())) as opened:
+        yield opened
+
+
+async def _store(store: SqlParts, deliveries: int, events_a_message: int) -> None:
     """Store deliveries that are due in an hour or later, as retries."""
-    threads, clock = SystemThreads(), SystemClock()
-    store = SqlStore(data, clock=clock, threads=threads)
+    clock = SystemClock()
     try:
         stored = store.documents.get(Table.EVENT_SUBSCRIPTIONS, "others", "s000")
         assert stored  # noqa: S101 - it was created
@@ -180,7 +236,6 @@ async def _store(data: Path, deliveries: int, events_a_message: int) -> None:
                 messages = []
     finally:
         await store.leases.close()
-        store.close()
 
 
 # ── Slow syncs ──
@@ -270,6 +325,13 @@ CASES: dict[str, Measure] = {
     "slow syncs, single events": partial(slow_syncs, _SINGLE),
     "slow syncs, paced at 30/s": partial(slow_syncs, _PACED),
     "half an hour": half_an_hour,
+    "idle, PostgreSQL": partial(idle, _POSTGRES),
+    "retries, PostgreSQL": partial(retries, _POSTGRES),
+    "a million wait, 64 a message, PostgreSQL": partial(waiting, 64, _POSTGRES),
+    "a million wait, 1 a message, PostgreSQL": partial(waiting, 1, _POSTGRES),
+    "two servers on one PostgreSQL": on_postgres.two_servers,
+    "limits over two servers": on_postgres.limits,
+    "horizon held": on_postgres.horizon,
 }
 
 

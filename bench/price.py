@@ -1,4 +1,4 @@
-"""Measures what a delivery costs: `pushgrid serve` beside the local host on Azurite."""
+"""Measures what a delivery costs: `pushgrid serve` on both stores, beside the local host."""
 
 from __future__ import annotations
 
@@ -12,19 +12,28 @@ from bench.disk import sync_ms
 from bench.load import Case, running_sink
 from bench.peers.cases import CASES as PEERS
 from bench.peers.measuring import SECONDS, load, warm_up
-from bench.peers.pushgrid import local_host, serve
+from bench.peers.pushgrid import local_host, serve, serve_on_postgres
 from bench.peers.system import PublishTarget
+from bench.postgres import SHARED_BUFFERS
 from bench.report import Measure, PhaseResult, run
 
 _RATES, _TIMES = "delivered : Azurite", "CPU : Azurite"
 _MEMORY = {"memory MB": 80.0}
-#: Of `pushgrid serve`, some beside the local host on Azurite.
+#: Of `pushgrid serve` on SQLite, some beside the local host on Azurite.
 _WANTED: Mapping[str, Mapping[str, float]] = {
     "single events, 1 subscription": {_RATES: 1.25, _TIMES: 0.7},
     "single events, 10 subscriptions": {_RATES: 1.15, _TIMES: 0.8},
     "100 a request, 1 subscription": {_RATES: 1.0, _TIMES: 0.9},
     "paced at 30/s": {"p50 ms": 3.5, "p99 ms": 8.0},
 }
+#: The same on PostgreSQL, whose processes count as well, but for their memory.
+_WANTED_ON_POSTGRES: Mapping[str, Mapping[str, float]] = {
+    "single events, 1 subscription": {_TIMES: 0.85},
+    "single events, 10 subscriptions": {_TIMES: 0.9},
+    "100 a request, 1 subscription": {_TIMES: 1.0},
+    "paced at 30/s": {"p50 ms": 6.0, "p99 ms": 12.0},
+}
+_MEMORY_ON_POSTGRES = {"memory MB": 90.0}
 
 
 class Start(Protocol):
@@ -51,16 +60,22 @@ def measure(case: Case, start: Start, *, is_quick: bool) -> dict[str, float]:
     }
 
 
-def price(
-    case: Case, wanted: Mapping[str, float] | None = None, *, is_quick: bool
-) -> Iterator[PhaseResult]:
-    """Measure a case on both, one after the other."""
+def price(case: Case, name: str = "", *, is_quick: bool) -> Iterator[PhaseResult]:
+    """Measure a case on all, one after the other; what is wanted of it goes by its *name*."""
     beside = measure(case, local_host, is_quick=is_quick)
     yield PhaseResult(phase="local host, Azurite", figures=beside)
-    found = measure(case, serve, is_quick=is_quick)
-    found[_RATES] = found["delivered/s"] / beside["delivered/s"]
-    found[_TIMES] = found["CPU ms"] / beside["CPU ms"]
-    yield PhaseResult(phase="serve, SQLite", figures=found, wanted=_MEMORY | dict(wanted or {}))
+
+    def compared(start: Start) -> dict[str, float]:
+        found = measure(case, start, is_quick=is_quick)
+        found[_RATES] = found["delivered/s"] / beside["delivered/s"]
+        found[_TIMES] = found["CPU ms"] / beside["CPU ms"]
+        return found
+
+    wanted = {**_MEMORY, **_WANTED.get(name, {})}
+    yield PhaseResult(phase="serve, SQLite", figures=compared(serve), wanted=wanted)
+    found = {**compared(serve_on_postgres), "shared_buffers MB": SHARED_BUFFERS}
+    wanted = {**_MEMORY_ON_POSTGRES, **_WANTED_ON_POSTGRES.get(name, {})}
+    yield PhaseResult(phase="serve, PostgreSQL", figures=found, wanted=wanted)
 
 
 def _price_of_workers(case: Case, *, is_quick: bool) -> Iterator[PhaseResult]:
@@ -69,7 +84,7 @@ def _price_of_workers(case: Case, *, is_quick: bool) -> Iterator[PhaseResult]:
 
 
 CASES: dict[str, Measure] = {
-    each.name: partial(price, each.case, _WANTED.get(each.name))
+    each.name: partial(price, each.case, each.name)
     for each in PEERS
     if {"delivered", "p50"} & set(each.figures)
 }

@@ -1,4 +1,4 @@
-"""Runs `pushgrid serve` on a folder, and tells what it takes of the machine."""
+"""Runs `pushgrid serve` on a folder or a database, and tells what it takes of the machine."""
 
 from __future__ import annotations
 
@@ -69,9 +69,12 @@ def running_server(
     environ: Mapping[str, str] | None = None,
     *,
     program: Sequence[str] = (sys.executable, "-m", "cli"),
+    store: str = "",
 ) -> Iterator[ServerProcess]:
     """
     Run a server on *folder* with more of the environment; it is ended in order with the block.
+
+    *store* is the URL of a database, which has the data in its place.
 
     Raises:
         RuntimeError: it did not become ready; the text is the end of its log.
@@ -80,7 +83,8 @@ def running_server(
     kept = {name: text for name, text in os.environ.items() if "PUSHGRID" not in name}
     own = {"PYTHONPATH": str(_ROOT), "HOME": str(folder), **_OPEN, **(environ or {})}
     # A temporary folder may be in memory.
-    command = [*program, "serve", "--data", str(data), "--port", "0", "--unsafe-folder"]
+    place = ["--store", store] if store else ["--data", str(data), "--unsafe-folder"]
+    command = [*program, "serve", *place, "--port", "0"]
     began = time.perf_counter()
     with log.open("a") as writing:
         process = subprocess.Popen(
@@ -109,11 +113,13 @@ def running_server(
 
 
 @contextmanager
-def serving(environ: Mapping[str, str] | None = None) -> Iterator[ServerProcess]:
-    """Run a server on a new temporary folder until the block ends."""
+def serving(
+    environ: Mapping[str, str] | None = None, *, store: str = ""
+) -> Iterator[ServerProcess]:
+    """Run a server on a new temporary folder, or a database, until the block ends."""
     with (
         tempfile.TemporaryDirectory() as folder,
-        running_server(Path(folder), environ) as server,
+        running_server(Path(folder), environ, store=store) as server,
     ):
         yield server
 

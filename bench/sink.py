@@ -2,7 +2,8 @@
 Runs a minimal subscriber in its own process, which counts events and their delays.
 
 It answers 200 at once. ``GET /answers?status=503&after=0.9`` changes that for what comes from then
-on. With ``drop=1`` all connections are closed. Given a certificate's file, it serves https.
+on; with ``failing=20`` the first attempt of every twentieth event gets 500. With ``drop=1`` all
+connections are closed. Given a certificate's file, it serves https.
 
 Delays count from the time in the event's data to the first attempt; an event is distinct at each
 path. ``GET /stats?reset`` returns the counts and resets them.
@@ -20,6 +21,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import ClassVar
 from urllib.parse import parse_qsl
+from zlib import crc32
 
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _SENT = re.compile(rb'"sentAt": ?([0-9.]+)')
@@ -75,7 +77,7 @@ class _Sink(asyncio.Protocol):
     """One connection; the class knows what all of them answer."""
 
     stats = _Stats()
-    says: ClassVar[dict[str, float]] = {"status": 200, "after": 0.0}
+    says: ClassVar[dict[str, float]] = {"status": 200, "after": 0.0, "failing": 0}
     connections: ClassVar[set[_Sink]] = set()
     under_way: ClassVar[set[_Sink]] = set()
 
@@ -117,7 +119,7 @@ class _Sink(asyncio.Protocol):
         else:
             keys = [(target, each) for each in _ID.findall(body)]
             self.stats.receive(head, keys, body)
-            status = int(self.says["status"])
+            status = self._status(head, keys)
             if after := self.says["after"]:
                 self.under_way.add(self)
                 self.stats.most = max(self.stats.most, len(self.under_way))
@@ -125,6 +127,12 @@ class _Sink(asyncio.Protocol):
                 loop.call_later(after, self._answer, self.stats, status, keys)
             else:
                 self._answer(self.stats, status, keys)
+
+    def _status(self, head: bytes, keys: list[_Key]) -> int:
+        failing = int(self.says["failing"])
+        if failing and not _AGAIN.search(head) and crc32(keys[0][1]) % failing == 0:
+            return 500
+        return int(self.says["status"])
 
     def _answer(self, stats: _Stats, status: int, keys: list[_Key]) -> None:
         if self in self.connections and not self._transport.is_closing():

@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 
 from devhost.process import RunningHost, running_program
 from testbed.arm import ADMIN_KEY
+from testbed.places import ServedPlace
 
 _LOCAL = {
     "PUSHGRID_ADMIN_KEY": ADMIN_KEY,
@@ -16,8 +16,7 @@ _LOCAL = {
     "PUSHGRID_ALLOWED_NETWORKS": "127.0.0.0/8",
     "PUSHGRID_LOG_FORMAT": "json",
 }
-#: A test's folder may be in memory, and the port is any free one.
-OPTIONS = ("--unsafe-folder", "--port", "0")
+OPTIONS = ("--port", "0")
 
 
 def server_settings(**changes: str) -> dict[str, str]:
@@ -27,14 +26,14 @@ def server_settings(**changes: str) -> dict[str, str]:
 
 @contextmanager
 def running_server(
-    data: Path, settings: Mapping[str, str], on_line: Callable[[str], None] | None = None
+    place: ServedPlace, settings: Mapping[str, str], on_line: Callable[[str], None] | None = None
 ) -> Iterator[RunningHost]:
     """
-    Run a server on the folder *data*; it ends in order at the end of the block.
+    Run a server on a *place*; it ends in order at the end of the block.
 
     Raises:
         HostError: it did not become ready; the message has its last lines.
     """
-    command = (sys.executable, "-m", "cli", "serve", *OPTIONS, "--data", str(data))
+    command = (sys.executable, "-m", "cli", "serve", *OPTIONS, *place.options)
     with running_program(command, settings, on_line) as server:
         yield server

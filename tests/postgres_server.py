@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import signal
 import socket
@@ -27,6 +28,7 @@ from shared.engine.ports import Threads
 OWNER, ROLE, PASSWORD = "admin", "pushgrid", "kept-secret"
 DATABASE = "events"
 _IN_PACKAGE = {16: "pginstall", 18: "pginstall18"}
+_PORTS = range(20_000, 32_000)  # below those that connections get
 _NOBODY = 65534  # runs it where the tests are root's, which PostgreSQL refuses
 _SETTINGS = (
     "fsync=off",  # no test cuts the power
@@ -58,9 +60,7 @@ class PostgresServer:
         self.data = folder / "data"
         self._programs = programs(version)
         self._process: subprocess.Popen[bytes] | None = None
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port = _free_port()
 
     def make(self) -> None:
         """Make the database `DATABASE`, which belongs to `ROLE`."""
@@ -107,6 +107,16 @@ class PostgresServer:
         while not self._answers():
             if self._process.poll() is not None:
                 raise AssertionError((self.folder / "log").read_text()[-2000:])
+
+    @property
+    def pid(self) -> int:
+        """The process whose children all others are."""
+        assert self._process
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None
 
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
         """Stop it: at once and in order; SIGKILL: with all its processes."""
@@ -208,7 +218,9 @@ class PostgresServer:
     def _children(self) -> list[int]:
         assert self._process
         of = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children")
-        return [int(each) for each in of.read_text().split()]
+        with suppress(FileNotFoundError):  # it has ended
+            return [int(each) for each in of.read_text().split()]
+        return []
 
     def _program(self, name: str) -> list[str]:
         return [str(self._programs / name)]
@@ -223,6 +235,19 @@ class PostgresServer:
             **_as_nobody(),  # type: ignore[call-overload]
         )
         assert done.returncode == 0, done.stderr
+
+
+def _free_port() -> int:
+    """Return a port that is free, and no connection is given while the server is stopped."""
+    while True:
+        with socket.socket() as free, suppress(OSError):
+            free.bind(("127.0.0.1", secrets.choice(_PORTS)))
+            return int(free.getsockname()[1])
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0
 
 
 def _as_nobody() -> dict[str, object]:
@@ -264,6 +289,11 @@ default_pool_size = 3
 """
 
 
+def pgbouncer() -> str | None:
+    """Return the path of PgBouncer, if it is installed."""
+    return shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+
+
 @contextmanager
 def running_pgbouncer(server: PostgresServer, role: str = ROLE) -> Iterator[str]:
     """
@@ -271,12 +301,9 @@ def running_pgbouncer(server: PostgresServer, role: str = ROLE) -> Iterator[str]
 
     It is Debian's; the test is skipped where it is missing.
     """
-    program = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
-    if not program:
+    if not (program := pgbouncer()):
         pytest.skip("pgbouncer is not installed")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        listens = free.getsockname()[1]
+    listens = _free_port()
     settings = server.folder / f"pgbouncer-{listens}.ini"
     text = _POOL.format(host=server.folder, port=server.port, listens=listens)
     settings.write_text(text.replace("port=", f"user={role} port="))
@@ -288,6 +315,8 @@ def running_pgbouncer(server: PostgresServer, role: str = ROLE) -> Iterator[str]
         **_as_nobody(),  # type: ignore[call-overload]
     )
     try:
+        while not _listens(listens):
+            assert process.poll() is None
         yield f"postgresql://{role}@127.0.0.1:{listens}/"
     finally:
         process.terminate()

@@ -32,7 +32,7 @@ class Figures:
     lost: int  # events that did not arrive
     repeated: int  # events that arrived again
     cpu: float  # processor time of all servers for a delivery, ms
-    memory: float  # of all servers after the load, MB
+    memory: float  # of all servers after the load but a database, MB
 
 
 def measure(system: System, case: Case) -> Figures:
@@ -66,11 +66,11 @@ def _fill(events: float, case: Case) -> int:
 def play(target: PublishTarget, case: Case, sink: Sink, *, seconds: float | None = None) -> Figures:
     """Publish a case and wait for its deliveries."""
     sink.stats(reset=True)
-    before = processor_seconds(*target.processes)
+    before = processor_seconds(*target.processes, *target.database)
     published = publish(target.url, target.key, case, seconds=seconds)
     expected = published.events * case.subscriptions
     stats = sink.wait_for("distinct", expected, _PATIENCE)
-    spent = processor_seconds(*target.processes) - before
+    spent = processor_seconds(*target.processes, *target.database) - before
     return Figures(
         delivered=stats["distinct"] / (stats["last"] - published.began),
         deliveries=stats["distinct"],

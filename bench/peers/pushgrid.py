@@ -1,4 +1,4 @@
-"""Runs Pushgrid: `pushgrid serve`, and the local host on Azurite."""
+"""Runs Pushgrid: `pushgrid serve` on SQLite or PostgreSQL, and the local host on Azurite."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import apsw
 
 from bench.load import Case, Serving, running_app, settings, subscribed
 from bench.peers.system import PublishTarget, System
+from bench.postgres import running_database
 from bench.serving import serving
 from devhost.azurite import running_azurite
 
@@ -23,6 +24,14 @@ def serve(case: Case, sink: str) -> Iterator[PublishTarget]:
     """Run `pushgrid serve`, subscribed for a case to a sink's URL."""
     with serving() as server:
         yield target_of(server, case, sink, server.process.pid)
+
+
+@contextmanager
+def serve_on_postgres(case: Case, sink: str) -> Iterator[PublishTarget]:
+    """Run `pushgrid serve` on a PostgreSQL, subscribed for a case to a sink's URL."""
+    with running_database() as database, serving(store=database.url()) as server:
+        target = target_of(server, case, sink, server.process.pid)
+        yield target._replace(database=[database.pid])
 
 
 @contextmanager

@@ -40,6 +40,7 @@ class PublishTarget(NamedTuple):
     url: str
     key: str = ""
     processes: Sequence[int] = ()
+    database: Sequence[int] = ()  # those of a database, whose memory is a setting of its own
 
 
 class Need(NamedTuple):

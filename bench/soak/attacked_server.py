@@ -2,8 +2,11 @@
 `pushgrid serve` with faults of its store, which come when they are asked for on standard input.
 
 Lines: ``kill KIND SIDE PLACE`` ends it, before or after it does something of that kind for the
-so-manieth time; ``fail KIND TIMES`` lets syncs fail, of a file or, by ``sync of KIND``, in a
-statement; ``calm`` forgets both. It ends with its input.
+so-manieth time, and ``stop`` stops it there; ``fail KIND TIMES`` lets syncs fail, of a file or, by
+``sync of KIND``, in a statement; ``calm`` forgets all that. ``suspend SECONDS`` lets the clock that
+leases go by jump, as after a suspend. It ends with its input.
+
+On PostgreSQL leases are shorter by the factor `LEASES`, and its own clock is `AHEAD` by seconds.
 """
 
 from __future__ import annotations
@@ -13,23 +16,31 @@ import re
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import apsw
 
 from cli.serve import serve
-from server import own_work
+from server import own_work, postgres_home
 from shared.adapters.sql import sqlite, store
 from shared.adapters.sql.database import Row
 from shared.adapters.sql.folder import DATABASE
+from shared.adapters.sql.postgres import database, writer
+from shared.adapters.sql.postgres.transaction import Transaction
 from shared.adapters.sql.queues import SqlQueues
 from shared.adapters.sql.sender import SqlSender
 from shared.adapters.sql.sqlite import SqliteConnection
+from shared.clock import SystemClock
 from shared.engine.ports import Queue, Receipt, Received
 
+AHEAD, LEASES = "SOAK_CLOCK_AHEAD", "SOAK_LEASES"  # in its environment
+_DONE = 0.02  # seconds in which a database has done what was sent
 _UNIX = "unix"  # SQLite's own VFS
 FILES = {DATABASE: "database", f"{DATABASE}-wal": "wal"}
 _CHECKPOINT_PAGES = 200  # instead of 1,000: checkpoints are what is attacked, too
@@ -54,38 +65,44 @@ class Faults:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._kill: tuple[str, str] | None = None  # a kind, and before or after
+        self._end: tuple[str, str] | None = None  # a kind, and before or after
+        self._signal = signal.SIGKILL
         self._place = 0
+        self.suspended = 0.0  # seconds
         self._failing: dict[str, int] = {}  # by kind, how many times
 
     def take(self, line: str) -> None:
         """Take a line of standard input."""
         what, *words = line.split("\t")
         with self._lock:
-            self._kill, self._failing = None, {}
-            if what == "kill":
+            self._end, self._failing = None, {}
+            if what in ("kill", "stop"):
                 kind, side, place = words
-                self._kill, self._place = (kind, side), int(place)
+                self._end, self._place = (kind, side), int(place)
+                self._signal = signal.SIGKILL if what == "kill" else signal.SIGSTOP
+            elif what == "suspend":
+                self.suspended += float(words[0])
             elif what == "fail":
                 kind, times = words
                 self._failing[kind] = int(times)
 
     @contextmanager
-    def at(self, kind: str) -> Iterator[None]:
-        """Do something of a kind in the block."""
+    def at(self, kind: str, *, done_in: float = 0.0) -> Iterator[None]:
+        """Do something of a kind in the block; *done_in* so many seconds after it."""
         is_last = self._counts(kind)
         if is_last == "before":
-            os.kill(os.getpid(), signal.SIGKILL)
+            os.kill(os.getpid(), self._signal)
         yield
         if is_last == "after":
-            os.kill(os.getpid(), signal.SIGKILL)
+            time.sleep(done_in)
+            os.kill(os.getpid(), self._signal)
 
     def _counts(self, kind: str) -> str | None:
         with self._lock:
-            if not self._kill or self._kill[0] != kind:
+            if not self._end or self._end[0] != kind:
                 return None
             self._place -= 1
-            return None if self._place else self._kill[1]
+            return None if self._place else self._end[1]
 
     def fails(self, kind: str) -> bool:
         with self._lock:
@@ -111,6 +128,12 @@ class _AttackedConnection(SqliteConnection):
         _STATEMENT.kind = kind_of(statement)
         with FAULTS.at(_STATEMENT.kind):
             return super().rows(statement, *parameters)
+
+
+class _AttackedTransaction(Transaction):
+    def execute(self, statement: str, parameters: Sequence[object] = ()) -> Any:
+        with FAULTS.at(kind_of(statement), done_in=_DONE):
+            return super().execute(statement, parameters)
 
 
 class _AttackedVfs(apsw.VFS):
@@ -161,8 +184,29 @@ def _listen() -> None:
     os.kill(os.getpid(), signal.SIGKILL)  # nobody attacks it any more
 
 
+def _attack_postgres(factor: float) -> None:
+    for module in (database, writer):
+        setattr(module, "Transaction", _AttackedTransaction)  # noqa: B010 - it is the module's
+    for name in ("LEASE_SECONDS", "DEAD_SECONDS", "RENEWED_EVERY", "OBSERVED_EVERY"):
+        setattr(database, name, getattr(database, name) * factor)
+    if factor < 1:
+        database._MISSED = 8  # noqa: SLF001 - a busy machine takes seconds for a look
+    boottime = database.boottime
+    opened = partial(database.PostgresDatabase, boottime=lambda: boottime() + FAULTS.suspended)
+    setattr(postgres_home, "PostgresDatabase", opened)  # noqa: B010
+
+
+def _set_clock(ahead: timedelta) -> None:
+    def now(_: SystemClock) -> datetime:
+        return datetime.now(UTC) + ahead
+
+    setattr(SystemClock, "now", now)  # noqa: B010
+
+
 def main() -> None:
     """Serve with the arguments of `pushgrid serve`."""
+    _attack_postgres(float(os.environ.get(LEASES, "1")))
+    _set_clock(timedelta(seconds=float(os.environ.get(AHEAD, "0"))))
     sqlite.SqliteConnection = _AttackedConnection  # type: ignore[misc]
     sqlite._CHECKPOINT_PAGES = _CHECKPOINT_PAGES  # noqa: SLF001
     own_work.TIMERS_EVERY = _TIMERS_EVERY

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from bench.load import progress
 from bench.soak import (
     crashes,
+    database_attacks,
     endings,
     faults,
     kills,
@@ -81,9 +82,37 @@ _SQLITE = {
     ),
     "kill": SoakScenario(_SERVED, server_attacks.kill_steps, server_attacks.brief_kill_steps),
 }
-#: By what the deployment stores its events in: Azurite for the Functions app, SQLite for
-#: `pushgrid serve`.
-SCENARIOS: Mapping[str, Mapping[str, SoakScenario]] = {"azurite": _AZURITE, "sqlite": _SQLITE}
+_POSTGRES = {
+    "operators": SoakScenario(database_attacks.STAGE, operators.steps, operators.steps),
+    "restarts": SoakScenario(database_attacks.STAGE, database_attacks.restart_steps),
+    "database": SoakScenario(
+        database_attacks.STAGE,
+        database_attacks.database_steps,
+        database_attacks.brief_database_steps,
+    ),
+    "network": SoakScenario(
+        database_attacks.PROXY_STAGE,
+        database_attacks.network_steps,
+        database_attacks.brief_network_steps,
+    ),
+    "shortages": SoakScenario(database_attacks.STAGE, database_attacks.shortage_steps),
+    "frozen": SoakScenario(database_attacks.STAGE, database_attacks.frozen_steps),
+    "long": SoakScenario(database_attacks.LONG_STAGE, database_attacks.long_frozen_steps),
+    "pooled": SoakScenario(database_attacks.POOLED_STAGE, database_attacks.pooled_steps),
+    "clocks": SoakScenario(database_attacks.CLOCKS_STAGE, database_attacks.clock_steps),
+    "standby": SoakScenario(database_attacks.SYNCHRONOUS, database_attacks.failover_steps),
+    "behind": SoakScenario(database_attacks.ASYNCHRONOUS, database_attacks.asynchronous_steps),
+    "kill": SoakScenario(
+        database_attacks.STAGE, database_attacks.kill_steps, database_attacks.brief_kill_steps
+    ),
+}
+#: By what the deployment stores its events in: Azurite for the Functions app, SQLite or PostgreSQL
+#: for `pushgrid serve`.
+SCENARIOS: Mapping[str, Mapping[str, SoakScenario]] = {
+    "azurite": _AZURITE,
+    "sqlite": _SQLITE,
+    "postgres": _POSTGRES,
+}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -168,7 +197,7 @@ def main(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> int:
         "--store",
         choices=SCENARIOS,
         default="azurite",
-        help="azurite: the Functions app; sqlite: pushgrid serve (azurite)",
+        help="azurite: the Functions app; sqlite, postgres: pushgrid serve (azurite)",
     )
     parser.add_argument(
         "--only",

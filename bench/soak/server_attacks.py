@@ -108,7 +108,7 @@ def killed_at_start(kind: str, side: str) -> Callable[[ServedDeployment], Attack
             wait_until(lambda: bool(accepted), REACHED_IN)
             deployment.kill()
             deliveries = deployment.repeatable()
-            deployment.begin_start()
+            deployment.server.begin_start()
             deployment.kill_at(kind, side, 1)
             is_reached = wait_until(lambda: deployment.process.poll() is not None, REACHED_IN)
             deployment.restart()
@@ -128,8 +128,8 @@ def burst_steps(chance: Random) -> list[Step[ServedDeployment]]:
                 time.sleep(chance.uniform(_SHORTEST, _LONGEST))
                 deployment.kill()
                 deliveries += deployment.repeatable()
-                deployment.begin_start()
-            deployment.wait_until_ready()
+                deployment.server.begin_start()
+            deployment.server.wait_until_ready()
             time.sleep(SECONDS)
         return Attacked(_KILLS, deliveries)
 
@@ -144,8 +144,8 @@ def restart_steps(_: Random) -> list[Step[ServedDeployment]]:
         with deployment.traffic.flowing():
             for _ in range(_RESTARTS):
                 time.sleep(SECONDS)
-                ended += deployment.end_in_order(signal.SIGTERM) == 0
-                deployment.start()
+                ended += deployment.server.end_in_order(signal.SIGTERM) == 0
+                deployment.server.start()
             time.sleep(SECONDS)
         return Attacked(ended)
 
@@ -210,7 +210,7 @@ def locked(deployment: ServedDeployment) -> Iterator[None]:
 def failing_syncs(deployment: ServedDeployment) -> Iterator[None]:
     """Let a sync fail now and then: the next is that of what makes it good."""
     for _ in range(5):
-        deployment.fail("sync wal", 1)
+        deployment.server.say("fail", "sync wal", "1")
         time.sleep(0.5)
     yield
     deployment.calm()
@@ -221,7 +221,7 @@ def ended_by_its_disk(deployment: ServedDeployment) -> Attacked:
     process = deployment.process
     with deployment.traffic.flowing():
         time.sleep(SECONDS)
-        deployment.fail("sync wal", 10**6)
+        deployment.server.say("fail", "sync wal", str(10**6))
         wait_until(lambda: process.poll() is not None, REACHED_IN)
         deliveries = deployment.repeatable()
         deployment.restart()

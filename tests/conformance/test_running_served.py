@@ -1,23 +1,24 @@
-"""Conformance cases on `pushgrid serve`, which keeps everything in SQLite."""
+"""Conformance cases on `pushgrid serve`, with everything in a folder or in PostgreSQL."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import closing
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
-import apsw
 import pytest
 
-from shared.adapters.sql.folder import DATABASE
+from testbed.places import InDatabase, InFolder, ServedPlace
 from testbed.serving import running_server, server_settings
 from testbed.subscriber import PATIENCE
-from tests.conformance.checks import RunningCases
+from tests.conformance.checks import Played, RunningCases
 from tests.conformance.editions import Case
 from tests.conformance.scaled import PLAYED, ends_at
-from tests.conformance.stage import Observed, Stage, settings_of
+from tests.conformance.stage import Stage, settings_of
 from tests.e2e.dead_letters import StoredDeadLetters
 from tests.integration.push.authority import Authority
 from tests.integration.push.entra import Entra
+from tests.postgres_server import PostgresServer
 
 pytestmark = pytest.mark.e2e
 
@@ -25,29 +26,43 @@ pytestmark = pytest.mark.e2e
 CASES = [case for case in PLAYED if case.endpoint != "azure"]
 
 
-@pytest.fixture(scope="module")
-def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Observed]]:
+def play(place: ServedPlace, folder: Path) -> Played:
     """Play all cases at the same time on one server."""
-    folder, authority = tmp_path_factory.mktemp("serve"), Authority(tmp_path_factory.mktemp("ca"))
-    data = folder / "data"
+    authority = Authority(folder)
 
     def spoil(topic: str, name: str, old: str, new: str) -> None:
-        with closing(apsw.Connection(str(data / DATABASE))) as other:
-            other.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
-            other.set_busy_timeout(60_000)
-            other.execute(
-                "UPDATE documents SET document = replace(document, ?, ?)"
-                " WHERE kind = 'eventsubscriptions' AND partition = ? AND name = ?",
-                (old, new, topic, name),
-            )
+        place.rows(
+            "UPDATE documents SET document = replace(document, ?, ?)"
+            " WHERE kind = 'eventsubscriptions' AND partition = ? AND name = ?",
+            *(old, new, topic, name),
+        )
 
     with Entra(authority) as entra:
         entra.seconds = 1
-        stage = Stage(cases=CASES, letters=StoredDeadLetters(data), spoil=spoil, entra=entra)
+        stage = Stage(cases=CASES, letters=StoredDeadLetters(place), spoil=spoil, entra=entra)
         settings = server_settings(**settings_of(entra, authority))
-        with running_server(data, settings, stage.on_line) as server:
+        with running_server(place, settings, stage.on_line) as server:
             stage.play(server.url, max(ends_at(case) for case in CASES) + PATIENCE)
-            yield {str(seen.case): seen for seen in stage.seen.values()}
+            return {str(seen.case): seen for seen in stage.seen.values()}
+
+
+@pytest.fixture(scope="module")
+def both_played(
+    tmp_path_factory: pytest.TempPathFactory, postgres: PostgresServer
+) -> Mapping[str, Played]:
+    """Play them on both at the same time: they mostly wait."""
+    places = {
+        "sqlite": InFolder(tmp_path_factory.mktemp("serve") / "data"),
+        "postgresql": InDatabase(postgres.url(postgres.new_database())),
+    }
+    folders = [tmp_path_factory.mktemp("ca") for _ in places]
+    with ThreadPoolExecutor(len(places)) as pool:
+        return dict(zip(places, pool.map(play, places.values(), folders), strict=True))
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def played(request: pytest.FixtureRequest, both_played: Mapping[str, Played]) -> Played:
+    return both_played[request.param]
 
 
 @pytest.fixture(params=CASES, ids=str)
@@ -56,7 +71,7 @@ def case(request: pytest.FixtureRequest) -> Case:
     return found
 
 
-class TestOnSqlite(RunningCases):
+class TestServed(RunningCases):
     """`pushgrid serve`."""
 
 

@@ -1,4 +1,4 @@
-"""A container for dead letters, and waiting for what is written to it, on Azurite or SQLite."""
+"""A container for dead letters, and waiting for what is written to it, on Azurite or a server."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol
 
-import apsw
 from azure.storage.blob import BlobServiceClient, ContainerClient
 
 from devhost.azurite import ACCOUNT, Azurite
 from shared.adapters.sql import store
-from shared.adapters.sql.folder import DATABASE
 from testbed.arm import dead_letter_destination
+from testbed.places import ServedPlace
 from testbed.subscriber import PATIENCE
 from tests.integration.push.authority import Authority
 
@@ -66,9 +64,9 @@ class DeadLetters:
 
 @dataclass(frozen=True, slots=True)
 class StoredDeadLetters:
-    """Implements `AnyDeadLetters`: what a server with the folder *data* has stored."""
+    """Implements `AnyDeadLetters`: what a server has stored in its *place*."""
 
-    data: Path
+    place: ServedPlace
     container: str = "dead"
 
     @property
@@ -79,12 +77,9 @@ class StoredDeadLetters:
         return _wait_for(blobs, self._find)
 
     def _find(self) -> Blobs:
-        reader = apsw.Connection(str(self.data / DATABASE), apsw.SQLITE_OPEN_READONLY)
-        reader.set_busy_timeout(60_000)
         wanted = "SELECT path, body FROM blobs WHERE container = ? ORDER BY path"
-        found = {path: json.loads(body) for path, body in reader.execute(wanted, (self.container,))}
-        reader.close()
-        return found
+        found = self.place.rows(wanted, self.container)
+        return {path: json.loads(body) for path, body in found}
 
 
 def _wait_for(blobs: int, find: Callable[[], Blobs]) -> Blobs:

@@ -33,7 +33,7 @@ class Outage(NamedTuple):
 @contextmanager
 def failing_syncs(deployment: ServedDeployment) -> Iterator[None]:
     """Let the sync of each commit fail, and that of what makes it good succeed."""
-    deployment.fail("sync of commit", 10**6)
+    deployment.server.say("fail", "sync of commit", str(10**6))
     try:
         yield
     finally:

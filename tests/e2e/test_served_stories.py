@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from types import ModuleType
 
 import pytest
 from _pytest.fixtures import FixtureFunctionDefinition
 
 from devhost.process import RunningHost
+from testbed.places import InDatabase, InFolder, ServedPlace
 from testbed.serving import running_server, server_settings
 from tests.e2e import (
     story,
@@ -30,6 +30,7 @@ from tests.e2e import (
 )
 from tests.e2e.conftest import OPEN_TO_TESTS
 from tests.e2e.dead_letters import StoredDeadLetters
+from tests.postgres_server import PostgresServer
 
 _TOLD = (
     test_apply,
@@ -48,6 +49,18 @@ _TOLD = (
     test_traces,
 )
 
+#: What reaches statements of its own in a database: of all that is managed, stored and settled.
+_IN_A_DATABASE = {
+    test_apply,
+    test_batches,
+    test_custom_schema,
+    test_limits,
+    test_management_sdk,
+    test_metrics,
+    test_pushgrid_command,
+    test_signed_deliveries,
+}
+
 #: What is about queues or accounts on Azure.
 _NOT_HERE = {
     test_management_sdk.test_a_storage_queue_as_destination,
@@ -64,15 +77,27 @@ def _tell_again(module: ModuleType) -> None:
             globals().setdefault(name, found)
 
 
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("serve") / "data"
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Tell some stories of a server in a database, too."""
+    if "host" in metafunc.fixturenames:
+        told = {__name__, *(each.__name__ for each in _IN_A_DATABASE)}
+        places = ["sqlite", *["postgresql"] * (metafunc.function.__module__ in told)]
+        metafunc.parametrize("place", places, indirect=True, scope="module")
 
 
 @pytest.fixture(scope="module")
-def host(data: Path) -> Iterator[RunningHost]:
+def place(request: pytest.FixtureRequest) -> ServedPlace:
+    if request.param == "sqlite":
+        factory: pytest.TempPathFactory = request.getfixturevalue("tmp_path_factory")
+        return InFolder(factory.mktemp("serve") / "data")
+    postgres: PostgresServer = request.getfixturevalue("postgres")
+    return InDatabase(postgres.url(postgres.new_database()))
+
+
+@pytest.fixture(scope="module")
+def host(place: ServedPlace) -> Iterator[RunningHost]:
     settings = server_settings(PUSHGRID_TIME_SCALE=story.TIME_SCALE, **OPEN_TO_TESTS)
-    with running_server(data, settings) as server:
+    with running_server(place, settings) as server:
         yield server
 
 
@@ -80,5 +105,5 @@ for _module in _TOLD:
     _tell_again(_module)
 
 
-def test_the_main_job(host: RunningHost, data: Path):
-    story.play(host, StoredDeadLetters(data))
+def test_the_main_job(host: RunningHost, place: ServedPlace):
+    story.play(host, StoredDeadLetters(place))

@@ -111,6 +111,7 @@ class _Hand:
         self.floor = 0  # a time in microseconds: nothing in the table alone was due before
         self.all_at = 0.0  # by the loop's clock: when that is looked at again
         self.look_at = math.inf  # by the loop's clock: when others may have stored something
+        self.has_to_look = False  # for that
 
     @property
     def room(self) -> int:
@@ -259,14 +260,14 @@ class SqlLeases:
                 continue
             if hand.look_at <= loop_time():
                 hand.look_at = loop_time() + self._look_every
-                hand.note(self._now())
+                hand.has_to_look = True
             if self._looks_for_suspects:
                 if leases := await self._next_suspects(most):
                     return leases
                 continue
             if leases := self._due(hand, most):
                 return leases
-            if self._is_behind(hand) and hand.is_worth_a_claim:
+            if self._wants_a_claim(hand) and hand.is_worth_a_claim:
                 await self._fill(queue, hand)
                 continue
             with suppress(TimeoutError):
@@ -372,6 +373,10 @@ class SqlLeases:
             hand.all_at = 0.0
             hand.note(self._now())
 
+    def _wants_a_claim(self, hand: _Hand) -> bool:
+        """Tell whether to look at the table; a look for what others may have stored is no news."""
+        return hand.has_to_look or self._is_behind(hand)
+
     def _is_behind(self, hand: _Hand) -> bool:
         """Tell whether something in the table alone is due, or soon will be."""
         return hand.next_due is not None and hand.next_due - AHEAD <= self._now()
@@ -440,7 +445,7 @@ class SqlLeases:
                     heapq.heappush(hand.ahead, (receipt_of(lease).due, next(self._order), lease))
 
         hand.reserved += most
-        hand.look_at = loop_time() + self._look_every
+        hand.has_to_look, hand.look_at = False, loop_time() + self._look_every
         await self._database.write_on_loop(write, then=then, claims=taken)
 
     def _claim_freed(self, writing: WriteTransaction, most: int, now: int) -> list[Row]:
@@ -536,7 +541,7 @@ class SqlLeases:
         self._suspects.discard(receipt.number)
         if not self._suspects:
             self._is_over.set()
-        if self._is_behind(hand):
+        if self._wants_a_claim(hand):
             hand.news.set()
 
 

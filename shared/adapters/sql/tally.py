@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 from shared.adapters.sql.database import (
@@ -26,6 +27,9 @@ from shared.metrics import (
 from shared.subscriptions.subscription import SubscriptionKey
 
 _MINUTE = 60_000_000  # microseconds
+#: Times that a row is written; then another one goes on. While a snapshot is held, each of them
+#: leaves a version that PostgreSQL can't remove, and passes over at the next.
+MOST_WRITES = 4096
 WRITE_COUNTS = (
     "INSERT INTO counts (span, topic, subscription, start, instance, counts)"
     " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (span, topic, subscription, start, instance)"
@@ -69,6 +73,15 @@ class WaitingCounts:
         self.counts = {each: of for each, of in self.counts.items() if each[0] not in keys}
 
 
+@dataclass(slots=True)
+class _OwnRow:
+    """A row that nobody else writes, and what it has; ``None``: that is stored alone."""
+
+    part: int = 0  # which of those that go on
+    counts: dict[Series, Sum] | None = None
+    writes: int = 0
+
+
 class CountedRows:
     """
     Adds up what the writes of a transaction count, and writes it as rows of *instance*'s own.
@@ -80,7 +93,7 @@ class CountedRows:
         self._instance = instance
         self._added: dict[CountedIn, dict[Series, Sum]] = {}  # in the transaction under way
         self._minute = 0
-        self._known: dict[Row, dict[Series, Sum]] = {}
+        self._own: dict[Row, _OwnRow] = {}
 
     def add(self, counts: Mapping[CountedIn, Counts]) -> None:
         """Add to what the transaction under way writes."""
@@ -92,36 +105,59 @@ class CountedRows:
         if not self._added:
             return
         if (minute := max(minute for _, minute in self._added)) != self._minute:
-            self._minute, self._known = minute, {}
-        changed: dict[Row, dict[Series, Sum]] = {}
+            self._minute = minute
+            # An hour's row of many writes goes on as another one.
+            self._own = {
+                row: _OwnRow(own.part, writes=own.writes)
+                for row, own in self._own.items()
+                if row[0] == Span.HOUR and row[3] == _hour_of(minute)
+            }
+        changed: dict[Row, _OwnRow] = {}
         for (key, minute), counts in self._added.items():
             for row in _rows(key, minute):
-                if row not in self._known:
-                    self._known[row] = self._stored(writing, row)
-                add(self._known[row], counts)
-                changed[row] = self._known[row]
+                own = self._own.setdefault(row, _OwnRow())
+                if own.writes >= MOST_WRITES:
+                    own = self._own[row] = _OwnRow(own.part + 1)
+                if own.counts is None:
+                    own.counts = self._stored(writing, row, self._of(own))
+                add(own.counts, counts)
+                changed[row] = own
         self._added = {}
-        texts = ((*row, self._instance, text_of_counts(of)) for row, of in changed.items())
+        for own in changed.values():
+            own.writes += 1
+        texts = (
+            (*row, self._of(own), text_of_counts(own.counts or {})) for row, own in changed.items()
+        )
         writing.run_all(WRITE_COUNTS, texts)
 
     def forget(self) -> None:
         """Forget what was added since the last commit, and what the rows have."""
-        self._added, self._known = {}, {}
+        self._added = {}
+        for own in self._own.values():
+            own.counts = None
 
-    def _stored(self, reading: ReadTransaction, row: Row) -> dict[Series, Sum]:
+    def _of(self, own: _OwnRow) -> str:
+        return f"{self._instance}.{own.part}" if own.part else self._instance
+
+    @staticmethod
+    def _stored(reading: ReadTransaction, row: Row, instance: str) -> dict[Series, Sum]:
         found = reading.rows(
             "SELECT counts FROM counts WHERE span = ? AND topic = ? AND subscription = ?"
             " AND start = ? AND instance = ?",
-            *(*row, self._instance),
+            *(*row, instance),
         )
         return counts_of_text(found[0][0]) if found else {}
+
+
+def _hour_of(minute: int) -> int:
+    return minute // 60 * 60 * _MINUTE
 
 
 @lru_cache
 def _rows(key: SubscriptionKey, minute: int) -> Sequence[Row]:
     """Return the rows to which a minute of a subscription counts, as `CountRow` describes them."""
     topic, subscription = map(plain, key.folded)
-    start, hour = minute * _MINUTE, minute // 60 * 60 * _MINUTE
+    start, hour = minute * _MINUTE, _hour_of(minute)
     return (
         (Span.MINUTE.value, topic, subscription, start),
         (Span.MINUTE.value, topic, "", start),

@@ -6,8 +6,8 @@ from bench.load import Case
 from bench.price import price
 
 
-def test_a_delivery_has_its_price_on_both() -> None:
-    beside, served = price(Case(0, 10, 4, 2, batching=5), is_quick=True)
+def test_a_delivery_has_its_price_on_all() -> None:
+    beside, *served = price(Case(0, 10, 4, 2, batching=5), is_quick=True)
 
     assert set(beside.figures) == {
         "delivered/s",
@@ -17,5 +17,9 @@ def test_a_delivery_has_its_price_on_both() -> None:
         "memory MB",
         "disk sync ms",
     }
-    assert set(served.figures) - set(beside.figures) == {"delivered : Azurite", "CPU : Azurite"}
-    assert min((*beside.figures.values(), *served.figures.values())) > 0
+    added = {"delivered : Azurite", "CPU : Azurite"}
+    assert [set(each.figures) - set(beside.figures) for each in served] == [
+        added,
+        added | {"shared_buffers MB"},
+    ]
+    assert min(value for each in (beside, *served) for value in each.figures.values()) > 0

@@ -14,6 +14,7 @@ import apsw
 import pytest
 
 from pushgrid.testing.memory import START, FakeClock, HeldPusher, ScriptedPusher, answered
+from shared.adapters.sql import tally
 from shared.adapters.sql.attempts import SqlAttempts
 from shared.adapters.sql.counts import SqlCounts
 from shared.adapters.sql.database import Database, Row
@@ -188,7 +189,7 @@ def known(message: InHand) -> Collection[Row]:
     """Return the rows whose counts the process knows."""
     database = message.store.database
     writer = database._connection if isinstance(database, SqliteDatabase) else database._writer
-    return writer._counted._known
+    return [row for row, own in writer._counted._own.items() if own.counts is not None]
 
 
 BOTH = {(Metric.ATTEMPT_FAIL, "crm"): 2, (Metric.DROPPED, "crm"): 2}
@@ -332,3 +333,33 @@ def test_counts_of_transactions_go_by_minute_hour_and_topic(
                 assert counted(message.store.database)[Metric.DROPPED, "crm"] == 2 * (start + 1)
 
     run(deliver())
+
+
+def test_a_row_that_is_written_often_goes_on_as_another_and_nothing_is_lost(
+    folder: Place, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Versions that can't be removed yet stay few; also of an hour, and after a failure."""
+    monkeypatch.setattr(tally, "MOST_WRITES", 3)
+    rows, crm = tally.CountedRows("one"), SubscriptionKey("orders", "crm")
+
+    def write(database: Database) -> None:
+        one = {Series(Metric.DROPPED, ()): Sum(1, 1, 1, 1)}
+        rows.add({(crm, int(clock.now().timestamp()) // 60): one})
+        database.write(rows.write)
+
+    async def count() -> None:
+        async with in_hand(folder, clock, "crm") as message:
+            database = message.store.database
+            for number in range(10):
+                write(database)
+                if number == 4:
+                    rows.forget()
+                if number == 6:
+                    clock.advance(MINUTE)
+            found = database.read(
+                lambda reading: reading.rows("SELECT span, counts FROM counts WHERE span = 'hour'")
+            )
+            assert len(found) == 4
+            assert counted(database)[Metric.DROPPED, "crm"] == 10
+
+    run(count())

@@ -10,7 +10,7 @@ import asyncio
 import itertools
 import json
 import time as system_time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from datetime import datetime, timedelta
 from functools import partial
@@ -25,6 +25,7 @@ from shared.adapters.sql import leases as leases_module
 from shared.adapters.sql import messages
 from shared.adapters.sql.database import Catalogue, micros
 from shared.adapters.sql.leases import receipt_of
+from shared.adapters.sql.messages import NewMessage
 from shared.adapters.sql.postgres import database as database_module
 from shared.adapters.sql.postgres import store as store_module
 from shared.adapters.sql.postgres import writer as writer_module
@@ -35,7 +36,7 @@ from shared.adapters.sql.postgres.transaction import Transaction
 from shared.arm.subscription_codec import to_subscription_in_force
 from shared.delivery.messages.message import MessagePart
 from shared.delivery.policy import EndReason, EndState
-from shared.engine.ports import Table
+from shared.engine.ports import Queue, Table
 from shared.engine.ports.leases import Lease
 from shared.engine.ports.settling import Answer, Ended, Settlement
 from shared.errors import StorageUnavailable
@@ -241,6 +242,38 @@ def test_looks_for_what_others_have_stored_leave_the_loop_to_others_while_there_
     run(play())
 
 
+def test_what_is_stored_during_a_look_for_what_others_have_stored_is_in_hand(
+    store: Callable[..., PostgresStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else each look leaves messages in the table, which are looked for again."""
+
+    async def play() -> None:
+        one = store()
+        await prime(one)
+        goes_on = Event()
+        waiting = asyncio.create_task(one.database.write_on_loop(lambda _: goes_on.wait()))
+        hand = one.leases._hands[NEW]
+        hand.look_at = 0.0
+        claim = asyncio.create_task(one.leases.claim(NEW, MOST))
+        while not hand.reserved:  # noqa: ASYNC110 - for what the look finds
+            await asyncio.sleep(0.01)
+        born: list[str] = []
+        stored = one.leases.stored
+
+        def told(queue: Queue, of_us: Sequence[NewMessage], *others: Any) -> None:
+            born.extend(each.body.decode() for each in of_us)
+            stored(queue, of_us, *others)
+
+        monkeypatch.setattr(one.leases, "stored", told)
+        put = asyncio.create_task(one.sender.put(NEW, "born"))
+        await asyncio.sleep(0.01)
+        goes_on.set()
+        await asyncio.gather(waiting, put)
+        assert texts(await claim) == born == ["born"]
+
+    run(play())
+
+
 def test_a_late_worker_settles_nothing(schema: Schema, store: Callable[..., PostgresStore]) -> None:
     """It is told so; what another has in hand by now stays as it is."""
 
@@ -309,27 +342,23 @@ def test_a_process_is_dead_after_45_seconds_of_reads_that_found_its_row_unchange
     time = Time()
     one, two = store(), store(boottime=time)
 
-    def dead() -> bool:
-        two.database.observe()
+    def dead(after: int = 0) -> bool:
+        """Look each second."""
+        for _ in range(after):
+            time.seconds += 1
+            two.database.observe()
         return bool(schema.do("SELECT 1 FROM processes WHERE dead AND id = $1", id_of(one)))
 
-    assert not dead()
-    time.seconds += 44
-    assert not dead()
+    assert not dead(after=44)
     one.database.renew()
-    time.seconds += 10
-    assert not dead()
+    assert not dead(after=10)
     with monkeypatch.context() as outage:
         fails = StorageUnavailable("away")
         outage.setattr(two.database, "read", lambda _: (_ for _ in ()).throw(fails))
         with pytest.raises(StorageUnavailable):
             two.database.observe()
-    time.seconds += 44
-    assert not dead()
-    time.seconds += 44
-    assert not dead()
-    time.seconds += 1
-    assert dead()
+    assert not dead(after=45)
+    assert dead(after=1)
     assert two.database.takeovers == 1
 
 
@@ -346,9 +375,10 @@ def test_a_server_tells_takeovers_leases_dead_rows_and_commits(
 
     before = shown()
     assert (before["processes"], before["takeovers_total"]) == (2, 0)
-    time.seconds += 45
+    for _ in range(45):
+        time.seconds += 1
+        two.database.observe()
     assert shown()["lease_age_seconds"] >= 45
-    two.database.observe()
     two.database.renew()
     two.database.observe()
     two.database.write(lambda writing: writing.run("UPDATE state SET value = value"))
@@ -361,6 +391,35 @@ def test_a_server_tells_takeovers_leases_dead_rows_and_commits(
     schema.do("UPDATE state SET value = value")
     schema.do("SELECT pg_stat_force_next_flush()")
     assert shown()["dead_rows"] > after["dead_rows"]
+
+
+def test_who_was_stopped_or_suspended_judges_nobody_by_what_it_has_not_seen(
+    schema: Schema, store: Callable[..., PostgresStore]
+) -> None:
+    """All servers may have been, and the database with them."""
+    time = Time()
+    _, two = store(), store(boottime=time)
+    time.seconds += 3600
+    two.database.observe()
+    assert schema.do("SELECT 1 FROM processes WHERE dead") == []
+
+
+def test_a_process_that_has_died_during_an_outage_is_found(
+    schema: Schema, store: Callable[..., PostgresStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So suspects among what it had in hand are looked for."""
+    one, two = store(), store()
+    with monkeypatch.context() as outage:
+        fails = StorageUnavailable("away")
+        outage.setattr(two.database, "read", lambda _: (_ for _ in ()).throw(fails))
+        with pytest.raises(StorageUnavailable):
+            two.database.observe()
+    judge(schema, one)
+    found: list[bool] = []
+    two.database.may_be_free = lambda: found.append(True)
+    two.database.observe()
+    two.database.observe()
+    assert found == [True]
 
 
 def test_marking_is_conditional_on_what_was_seen(

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Self
 import pytest
 
 from bench.__main__ import main
-from bench.soak import command, kills, server_attacks
+from bench.soak import command, database_attacks, kills, server_attacks
 from bench.soak.attacked_server import kind_of
 from bench.soak.ledger import Ledger, LedgerSums, Occurrence
 from bench.soak.soak_deployment import Attacked, Step
@@ -183,11 +183,12 @@ def test_a_scenario_is_one_of_its_store(capsys: pytest.CaptureFixture[str]):
         ("UPDATE messages SET run = ?, parked = NULL WHERE id = ?", "update messages run"),
         ("DELETE FROM parts WHERE message = ?", "delete parts"),
         ("PRAGMA wal_checkpoint(TRUNCATE)", "wal_checkpoint"),
+        ("UPDATE processes SET renewals = renewals + 1", "update processes renewals"),
     ],
 )
 def test_a_statement_is_known_by_what_it_does(statement: str, kind: str):
     assert kind_of(statement) == kind
-    assert kind in server_attacks.KINDS
+    assert kind in {*server_attacks.KINDS, *database_attacks.KINDS}
 
 
 @pytest.mark.usefixtures("folder")

@@ -36,6 +36,7 @@ T = TypeVar("T")
 LEASE_SECONDS = 30.0  # this process's own, from the sending of a renewal
 DEAD_SECONDS = 45.0  # of successful reads of a row that stays as it is
 RENEWED_EVERY, OBSERVED_EVERY = 10.0, 5.0
+_MISSED = 3  # reads: who has not looked for so long has seen nothing
 _READERS = 2
 _READER_WAIT = 5.0  # for one that is free
 _HANGS_AFTER = 15.0
@@ -117,6 +118,8 @@ class PostgresDatabase:
         self._free_readers = BoundedSemaphore(_READERS)
         self._lock = Lock()
         self._seen: dict[int, tuple[Seen, float]] = {}  # and since when a row is as it is
+        self._seen_at = 0.0
+        self._dead: set[int] = set()
         self.takeovers = 0
         self.time = DatabaseTime(boottime)
         try:
@@ -225,15 +228,18 @@ class PostgresDatabase:
             self._seen = {}  # An outage makes nobody dead.
             raise
         now, before = self._boottime(), self._seen
+        if now - self._seen_at > _MISSED * OBSERVED_EVERY:
+            before = {}  # It was stopped or suspended, and perhaps all others with it.
         seen = {}
         for id_, *values in found:
             known = before.get(id_)
             of = Seen(*values)
             seen[id_] = known if known and known[0] == of else (of, now)
-        self._seen = seen
+        self._seen, self._seen_at = seen, now
         dead = {id_ for id_, (of, _) in seen.items() if of.dead}
-        if dead - {id_ for id_, (of, _) in before.items() if of.dead} and before:
+        if dead - self._dead:
             self.may_be_free()
+        self._dead = dead
         for id_, (of, since) in seen.items():
             if not of.dead and now - since >= DEAD_SECONDS and id_ != self._writer.own.process.id:
                 self._judge(id_, of)

@@ -1,0 +1,73 @@
+"""Runs a PostgreSQL as it would be in production, and tells what its tables go through."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from shared.adapters.sql.postgres.connecting import SCHEMA
+from tests.postgres_server import DATABASE, PostgresServer, running_postgres
+
+SHARED_BUFFERS = 128  # MB, PostgreSQL's own
+_SETTINGS = ("fsync=on", "autovacuum=on", f"shared_buffers={SHARED_BUFFERS}MB")
+
+
+@contextmanager
+def running_database() -> Iterator[PostgresServer]:
+    """Run one on a new temporary folder: it waits for its disk, and vacuums."""
+    with running_postgres() as database:
+        database.stop()
+        database.start(*_SETTINGS)
+        yield database
+
+
+@contextmanager
+def held_horizon(database: PostgresServer) -> Iterator[None]:
+    """Keep a snapshot in the block, as `pg_dump` does: no row that dies meanwhile is removed."""
+    with database.connected() as other, other.transaction():
+        other.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        other.execute("SELECT 1 FROM pg_class LIMIT 1")
+        yield
+
+
+def count_claims(database: PostgresServer) -> None:
+    """Count from now on the messages that are taken in hand after their birth."""
+    for statement in (
+        f"CREATE SEQUENCE {SCHEMA}.claimed",
+        f"""
+        CREATE FUNCTION {SCHEMA}.count_claim() RETURNS TRIGGER LANGUAGE plpgsql AS
+        $$ BEGIN PERFORM nextval('{SCHEMA}.claimed'); RETURN NULL; END $$
+        """,
+        f"GRANT ALL ON SEQUENCE {SCHEMA}.claimed TO PUBLIC",
+        f"""
+        CREATE TRIGGER claimed AFTER UPDATE OF run ON {SCHEMA}.messages FOR EACH ROW
+        WHEN (OLD.run <> NEW.run AND NEW.run > 0) EXECUTE FUNCTION {SCHEMA}.count_claim()
+        """,
+    ):
+        database.do(statement, DATABASE)
+
+
+def claims(database: PostgresServer) -> tuple[int, int]:
+    """Return how many messages were claimed so far, and how many rows claims have read."""
+    told = f"SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM {SCHEMA}.claimed"
+    # The indexes by which they look; each entry is a row, dead or not.
+    read = (
+        "SELECT CAST(SUM(idx_tup_read) AS BIGINT) FROM pg_stat_user_indexes"
+        f" WHERE schemaname = '{SCHEMA}' AND indexrelname IN"
+        " ('messages_due', 'messages_run', 'messages_deaths', 'messages_parked')"
+    )
+    return _number(database, told), _number(database, read)
+
+
+def dead_rows(database: PostgresServer) -> int:
+    """Return how many rows of messages and what belongs to them are dead and not removed."""
+    dead = (
+        "SELECT CAST(SUM(n_dead_tup) AS BIGINT) FROM pg_stat_user_tables"
+        f" WHERE schemaname = '{SCHEMA}' AND relname IN ('messages', 'parts', 'message_payloads')"
+    )
+    return _number(database, dead)
+
+
+def _number(database: PostgresServer, query: str) -> int:
+    ((found,),) = database.do(query, DATABASE)
+    return int(str(found))
