@@ -251,14 +251,14 @@ PLANTED = {
         f"{_SQL}/sqlite.py",
         "            self._prepare()\n            self.make_safe()\n",
         "            self._prepare()\n",
-        unseen="the power has to fail after a failed sync, a start and a commit: test_durability.py does",
+        unseen="power has to fail after failed sync, start, commit: test_durability.py does",
         home="serve",
     ),
     "an end by terms that were replaced": Planted(
         f"{_SQL}/settling.py",
         "if changed := [each for each in steps.conditions if not _is_unchanged(writing, each)]:",
         "if changed := []:",
-        unseen="an update has to be stored between the re-read and the commit: test_settling.py does",
+        unseen="an update has to fall between re-read and commit: test_settling.py does",
         home="serve",
     ),
     "what a dead process had in hand left to it": Planted(
