@@ -13,7 +13,7 @@ import re
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -111,6 +111,11 @@ class _AttackedConnection(SqliteConnection):
         _STATEMENT.kind = kind_of(statement)
         with FAULTS.at(_STATEMENT.kind):
             return super().rows(statement, *parameters)
+
+    def run_all(self, statement: str, parameters: Iterable[Row]) -> None:
+        _STATEMENT.kind = kind_of(statement)
+        with FAULTS.at(_STATEMENT.kind):
+            super().run_all(statement, parameters)
 
 
 class _AttackedVfs(apsw.VFS):
