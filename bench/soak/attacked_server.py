@@ -17,7 +17,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -128,6 +128,11 @@ class _AttackedConnection(SqliteConnection):
         _STATEMENT.kind = kind_of(statement)
         with FAULTS.at(_STATEMENT.kind):
             return super().rows(statement, *parameters)
+
+    def run_all(self, statement: str, parameters: Iterable[Row]) -> None:
+        _STATEMENT.kind = kind_of(statement)
+        with FAULTS.at(_STATEMENT.kind):
+            super().run_all(statement, parameters)
 
 
 class _AttackedTransaction(Transaction):

@@ -238,4 +238,6 @@ def main(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> int:
     unseen = [] if options.only else state.unseen
     if unseen:
         print(f"soak: did not occur: {', '.join(unseen)}", file=sys.stderr)
+    if unreached := [row.scenario for row in rows if not row.runs]:
+        print(f"soak: what was to be attacked never came: {', '.join(unreached)}", file=sys.stderr)
     return 1 if unseen or any(row.faults for row in rows) else 0

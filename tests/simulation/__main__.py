@@ -14,6 +14,7 @@ from tests.simulation.runs import WORLDS, play, play_all, shrink
 from tests.simulation.world import Result
 
 MOST = 12  # findings that are printed
+TELL_EVERY = 100  # seeds
 _TOLD = ("FOUND", "starts", "is killed", "is frozen", "goes on", "clock jumps", "all is well")
 
 
@@ -47,7 +48,9 @@ def _play_many(seeds: Sequence[int], home: str, *, until_red: bool) -> int:
         )
     else:
         played = play_all(seeds, os.cpu_count() or 1, home)
-    for result in played:
+    for number, result in enumerate(played, 1):
+        if number % TELL_EVERY == 0:
+            print(f"{home}: {number} of {len(seeds)} seeds", file=sys.stderr, flush=True)
         promised += result.promised
         seconds += result.seconds
         seen += result.seen
