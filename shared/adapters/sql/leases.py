@@ -326,7 +326,8 @@ class SqlLeases:
             if claimed is None:
                 hand.doubt(taken)
             else:
-                hand.doubtful = hand.doubtful[len(doubtful) :]
+                known = {*doubtful, *taken}  # taken: also one that was not looked at
+                hand.doubtful = [each for each in hand.doubtful if each not in known]
                 rows, hand.next_due = claimed
                 for lease in map(_lease, rows):
                     heapq.heappush(hand.ahead, (receipt_of(lease).due, next(self._order), lease))
