@@ -111,9 +111,11 @@ class Folder:
         paths = (folder / f"{name}{f'-{number}' if number else ''}.db" for number in numbers)
         return next(path for path in paths if not path.exists())
 
-    def replace_database(self, written: Path) -> Path:
+    def replace_database(self, written: Path) -> Path | None:
         """
         Let the file *written* be the database; return the folder of the former one, with its WAL.
+
+        ``None``: there was none.
 
         A kill or power failure midway loses nothing: the next `Folder` goes on.
         """
@@ -126,7 +128,10 @@ class Folder:
         sync(written)
         written.rename(former / _NEXT)
         self._go_on_replacing()
-        return former
+        if any(each.stat().st_size for each in former.iterdir()):
+            return former
+        shutil.rmtree(former)  # only the file that `Folder` has made
+        return None
 
     def _go_on_replacing(self) -> None:
         """Move the database beside the one that waits to replace it, if one does, and that here."""
