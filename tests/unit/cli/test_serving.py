@@ -90,6 +90,8 @@ def test_a_copy_of_a_running_server_is_restored(run: Run, tmp_path: Path, is_new
 
     assert restored.code == 0, restored.err
     assert f"pushgrid serve --data {into} --hold" in restored.out
+    assert ("what it had is in" in restored.out) == (not is_new)
+    assert [each.name for each in (into / "backups").iterdir()] == ["replaced-0"] * (not is_new)
     with serving(into) as store:
         assert topics(store) == ["orders"]
 
@@ -106,6 +108,19 @@ def test_a_copy_replaces_no_file_and_needs_a_store(run: Run, tmp_path: Path) -> 
     assert "has no store" in none.err
     assert copy.read_bytes() == b"mine"
     assert sorted(each.name for each in tmp_path.iterdir()) == ["copy.db", "data"]
+
+
+def test_a_copy_is_not_written_beside_the_original(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    with serving(folder):
+        (folder / "backups").mkdir()
+        (tmp_path / "link").symlink_to(folder)
+        for place in (folder, tmp_path / "link"):
+            found = run("backup", str(place / "x.db"), "--data", str(folder))
+            assert found.code == 1
+            assert "lost with it: name a file" in " ".join(found.err.split())
+        assert run("backup", str(folder / "backups/x.db"), "--data", str(folder)).code == 0
+    assert not list(folder.glob("x.db*"))
 
 
 def test_a_copy_that_is_refused_makes_no_folder(run: Run, tmp_path: Path) -> None:
