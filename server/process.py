@@ -66,6 +66,7 @@ _ANSWERING_SECONDS = 5.0  # and for requests
 STORING_SECONDS = 5.0  # and for what is in memory
 #: Seconds that an end in order takes at most.
 LONGEST_END = DELIVERING_SECONDS + _ANSWERING_SECONDS + 2 * STORING_SECONDS
+_PORT_TRIES = 30  # in 3 s
 _PRIVATE = 0o077
 _ADMIN_KEY = NAMES["admin_key"]
 
@@ -121,7 +122,7 @@ def prepare(
         storage_kinds.check_kind(options.data, storage_kinds.read_mounts())
     if read_file:
         read_file(settings)
-    taken = bind(options.host, options.port)
+    taken = bind(options.host, options.port, again=_PORT_TRIES)
     os.umask(_PRIVATE)
     try:
         take_folder(options.data)

@@ -111,7 +111,7 @@ def _read(file: Path) -> Mapping[str, Any]:
 
 def _resources(document: Mapping[str, Any]) -> _Take:
     def take(app: ServedApp) -> tuple[int, Sequence[str]]:
-        api = replace(deployment_of(app, _URL), scope=document["scope"])
+        api = replace(deployment_of(app, _URL, "pushgrid import"), scope=document["scope"])
         named = re.compile(_ACCOUNT.format(re.escape(document["account"])), re.IGNORECASE)
         text = named.sub(f"storageAccounts/{app.home.store.account}", json.dumps(document))
         done, faults = 0, []
@@ -178,9 +178,7 @@ def _dead_letters(folder: Path) -> _Take:
         for each in copied:
             at = each.written or app.clock.now()
             try:
-                store.take_over(
-                    each.container, each.path, each.file.read_bytes(), each.summary, at
-                )
+                store.take_over(each.container, each.path, each.file.read_bytes(), each.summary, at)
                 done += 1
             except (AppError, OSError) as error:
                 failed.append(f"{each.file}: {error}")
