@@ -30,7 +30,7 @@ from shared.adapters.threads import SystemThreads
 from shared.arm.dead_letter_codec import STORAGE_NAME_RULE, is_storage_name
 from shared.clock import moment_of
 from shared.deadletter.blob_summary import BlobSummary
-from shared.deadletter.reader import UnreadableRecord, elements, read_record
+from shared.deadletter.reader import UnreadableBlob, UnreadableRecord, elements, read_record
 from shared.errors import AppError, InvalidSettings
 from shared.settings import NAMES
 
@@ -212,4 +212,4 @@ def _check_body(container: str, body: bytes) -> None:
         return
     for number, each in enumerate(map(read_record, elements(body)), 1):
         if isinstance(each, UnreadableRecord):
-            raise ValueError(f"record {number} is no dead letter: {each.fault}")
+            raise UnreadableBlob(f"record {number} is no dead letter: {each.fault}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from shared.errors import InvalidSettings
@@ -52,6 +53,11 @@ def _lock(descriptor: int, path: Path, kind: int) -> None:
             f"Another server (process {holder or 'unknown'}) has the folder '{path}'. "
             "Stop it, or name another folder: a folder has one server."
         ) from error
+
+
+def waiting(path: Path) -> Sequence[Path]:
+    """Return what the next `Folder` makes the database of the folder *path*: a killed restore's."""
+    return list(path.glob(f"{BACKUPS}/*/{_NEXT}"))
 
 
 def refuse_link(path: Path) -> None:
@@ -135,8 +141,8 @@ class Folder:
 
     def _go_on_replacing(self) -> None:
         """Move the database beside the one that waits to replace it, if one does, and that here."""
-        for waiting in self.path.glob(f"{BACKUPS}/*/{_NEXT}"):
-            former = waiting.parent
+        for found in waiting(self.path):
+            former = found.parent
             folders = former, former.parent, self.path
             for each in folders:
                 sync(each)
@@ -144,7 +150,7 @@ class Folder:
                 path.rename(former / path.name)
             for each in folders:
                 sync(each)
-            waiting.rename(self.database)
+            found.rename(self.database)
             sync(self.path)
 
     def _be_private(self) -> None:

@@ -554,7 +554,7 @@ def _refuse_beside(path: Path, target: Path) -> None:
 
 def restore(path: Path, copy: Path, found_good: Callable[[], object] = lambda: None) -> Path | None:
     """
-    Let the store in the folder *path* be what *copy* is; return where the former one is now, if any.
+    Let the store in the folder *path* be what *copy* is; return where a former one is now.
 
     *found_good* is called once the copy is, before anything is made.
 
