@@ -72,7 +72,7 @@ def _settings(options: ServerOptions, environ: Mapping[str, str]) -> Settings:
 
 def _tls(options: ServerOptions) -> str | None:
     tls = load_tls(options)
-    return tls and tls.doubt(SystemClock().now())
+    return tls.doubt(SystemClock().now()) if tls else None
 
 
 def _unknown(environ: Mapping[str, str], settings: Sequence[Settings]) -> Iterator[Finding]:

@@ -20,9 +20,7 @@ from tests.integration.push.authority import Authority
 from tests.integration.server.test_connections import echo, to_the_end
 
 
-def write(
-    folder: Path, authority: trustme.CA, name: str, **times: datetime
-) -> tuple[Path, Path]:
+def write(folder: Path, authority: trustme.CA, name: str, **times: Any) -> tuple[Path, Path]:
     """Write a certificate for 127.0.0.1 with the common *name*, and its key."""
     issued = authority.issue_cert("127.0.0.1", common_name=name, **times)
     certificate, key = folder / "cert.pem", folder / "key.pem"

@@ -148,9 +148,7 @@ def test_an_expired_certificate_is_named(tmp_path):
     issued.private_key_and_cert_chain_pem.write_to_path(tmp_path / "both.pem")
     options = ServerOptions(data=tmp_path / "new", port=0, tls_cert=tmp_path / "both.pem")
 
-    (found,) = (
-        each for each in find_all(options, {}, sqlite="3.51.3") if each.what == "TLS files"
-    )
+    (found,) = (each for each in find_all(options, {}, sqlite="3.51.3") if each.what == "TLS files")
     assert (found.state, "has expired on 2020-01-02" in found.said) == ("warning", True)
 
 
