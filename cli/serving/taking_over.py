@@ -8,6 +8,7 @@ import os
 import re
 import secrets
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -137,8 +138,11 @@ def _described(file: Path) -> tuple[BlobSummary | None, datetime | None]:
     """Return what `export_blobs` has written beside a blob; nothing if it is another's copy."""
     if not file.exists():
         return None, None
-    known = json.loads(file.read_bytes())
-    return BlobSummary.from_metadata(known["metadata"]), moment_of(known["written"])
+    try:
+        known = json.loads(file.read_bytes())
+        return BlobSummary.from_metadata(known["metadata"]), moment_of(known["written"])
+    except (ValueError, LookupError, TypeError, AttributeError):
+        raise ValueError(f"'{file.name}' beside it can't be read: export it again") from None
 
 
 class _Copied(NamedTuple):
@@ -165,7 +169,7 @@ def _dead_letters(folder: Path) -> _Take:
             continue
         try:
             copied.append(_copied(folder, file))
-        except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        except (OSError, ValueError) as error:
             faults.append(f"{file}: {error}")
     if faults:
         rest = [f"{len(faults) - _SHOWN} more"] if len(faults) > _SHOWN else []
@@ -188,7 +192,7 @@ def _dead_letters(folder: Path) -> _Take:
 
 
 def _copied(folder: Path, file: Path) -> _Copied:
-    """Return what *file* is the copy of; raises ValueError, and others, if it is of no blob."""
+    """Return what *file* is the copy of. Raises ValueError, or OSError: of no dead letters."""
     if file.suffix == PARTIAL:
         raise ValueError("not whole, its export was killed: export into it again")
     container, *path = file.relative_to(folder).parts
@@ -207,9 +211,10 @@ def _copied(folder: Path, file: Path) -> _Copied:
 def _check_body(container: str, body: bytes) -> None:
     """Return if *body* has dead letters, or a poison record; else raise ValueError."""
     if container == POISON:
-        if not isinstance(json.loads(body), dict):
-            raise ValueError("it is no poison record")
-        return
+        with suppress(ValueError):
+            if isinstance(json.loads(body), dict):
+                return
+        raise ValueError("it is no poison record")
     for number, each in enumerate(map(read_record, elements(body)), 1):
         if isinstance(each, UnreadableRecord):
             raise UnreadableBlob(f"record {number} is no dead letter: {each.fault}")
