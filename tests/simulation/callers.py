@@ -49,7 +49,7 @@ class Callers:
 
     def resume_all(self) -> None:
         for name in self._urls:
-            self._act(name, "POST", "/resume", tries=60)
+            self.act(name, "POST", "/resume", tries=60)
 
     def make_topic(self, name: str, known: str, schema: str, profile: str, days: int) -> None:
         is_namespace = profile == "ns"
@@ -92,14 +92,9 @@ class Callers:
             destination = {"deliveryConfiguration": {"deliveryMode": "Push", "push": destination}}
         self._patch(topic, name, destination)
 
-    def pause(self, name: str) -> None:
-        self._act(name, "POST", "/pause")
-
-    def resume(self, name: str) -> None:
-        self._act(name, "POST", "/resume")
-
-    def delete(self, name: str) -> None:
-        self._act(name, "DELETE")
+    def act(self, name: str, method: str, action: str = "", tries: int = 4) -> None:
+        if name in self._paths:
+            self._arm(method, self._paths[name] + action, None, tries=tries)
 
     def replay(self, topic: str, name: str) -> None:
         if name in self._paths:
@@ -141,10 +136,6 @@ class Callers:
         is_below = self._is_of_namespace(topic)
         body = {"properties": properties} if is_below else properties
         self._arm("PATCH", self._paths[name], body)
-
-    def _act(self, name: str, method: str, action: str = "", tries: int = 4) -> None:
-        if name in self._paths:
-            self._arm(method, self._paths[name] + action, None, tries=tries)
 
     def _destination(self, name: str, batch: int) -> dict[str, Any]:
         url = f"https://{name}.example/{self._urls[name]}"

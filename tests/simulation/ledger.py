@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 
 from pushgrid.testing.memory import START, MemoryStore
 from pushgrid.testing.memory.faults import StoreRequest
+from shared.adapters.sql.messages import parts_of
 from shared.delivery.attempt_record import KEPT_FOR
 from shared.delivery.delivery import Delivery, replay_job
 from shared.delivery.delivery_profile import DeliveryProfile, Feature
-from shared.delivery.messages.message import MessagePart, OtherVersion, ReplayStep
-from shared.delivery.messages.message_reader import decode
+from shared.delivery.messages.message import MessagePart
 from shared.delivery.policy import EndReason, EndState
 from shared.delivery.profiles import PROFILES
 from shared.engine.ports import Queue, Received, Table
@@ -236,11 +236,33 @@ class Ledger:
 
     # ── What storage hears ──
 
-    def took_effect(self, request: StoreRequest, result: Any, *, is_known: bool) -> None:
+    def took_effect(  # noqa: C901 - a case for each kind of request
+        self, request: StoreRequest, result: Any, *, is_known: bool
+    ) -> None:
         """Enter an effect; who asks for it does not know of a second or a late one."""
         self.note(_shown(request))
-        if act := _EFFECTS.get((request.port, request.method)):
-            act(self, request, result)
+        given: Any = request.arguments
+        by = self._processes[request.process]
+        match f"{request.port}.{request.method}":
+            case "documents.put" | "documents.delete" if given[0] is Table.EVENT_SUBSCRIPTIONS:
+                document = given[3] if request.method == "put" else None
+                self._stored(given[1], given[2], document)
+            case "documents.get" if given[0] is Table.EVENT_SUBSCRIPTIONS:
+                self._reads[request.process, given[2].lower()].append(self._kernel.now)
+            case "queues.put":
+                self._put(by, *given[:2])
+            case "queues.receive":
+                self._received(by, Queue(given[0]), result)
+            case "dead_letters.write" if result is None:
+                self.find("wrong end", f"there is no container {given[0]}")
+            case "dead_letters.write":
+                self._buried(*given[1:3])
+            case "dead_letters.write_poison":
+                self.find("poison", given[0])
+            case "payloads.write":
+                self._judge_payload(by, given[1])
+            case "payloads.delete_expired" | "attempts.delete_before":
+                self._judge_retention(request.port, given[0])
         if not is_known:
             self._unknown(request, result, "it is stored twice, or its answer was lost")
 
@@ -266,23 +288,12 @@ class Ledger:
             for message in result:  # which nobody gets
                 self._holders.pop(message.receipt.message_id, None)
 
-    def _stored(self, request: StoreRequest, _: Any) -> None:
-        given: Any = request.arguments
-        table, topic, name, *rest = given
-        if table is Table.EVENT_SUBSCRIPTIONS:
-            document = rest[0] if request.method == "put" else None
-            self._topic_of[name.lower()] = topic.lower()
-            terms = self._terms(topic.lower(), document) if document else None
-            self._versions[name.lower()].append((self._kernel.now, terms))
+    def _stored(self, topic: str, name: str, document: Mapping[str, Any] | None) -> None:
+        self._topic_of[name.lower()] = topic.lower()
+        terms = self._terms(topic.lower(), document) if document else None
+        self._versions[name.lower()].append((self._kernel.now, terms))
 
-    def _read(self, request: StoreRequest, _: Any) -> None:
-        table, _topic, name, *_ = request.arguments
-        if table is Table.EVENT_SUBSCRIPTIONS:
-            self._reads[request.process, str(name).lower()].append(self._kernel.now)
-
-    def _put(self, request: StoreRequest, _: Any) -> None:
-        given: Any = request.arguments
-        queue, text = given[:2]
+    def _put(self, by: Process, queue: Queue, text: str) -> None:
         if queue in (Queue.DELIVERIES_POISON, Queue.RETRIES_POISON):
             self.find("poison", f"a message moves to {queue}")
         for part, numbers in self._parts(text):
@@ -303,21 +314,19 @@ class Ledger:
                     entry.copies = max(most - 1, 0)
                 if part.dead_letter:
                     entry.dying += 1
-                    by = self._processes[request.process]
                     self._judge_end(entry, part.dead_letter.reason, by, is_drop=False)
 
-    def _received(self, request: StoreRequest, result: Sequence[Received]) -> None:
-        (queue, *_), process = request.arguments, self._processes[request.process]
-        for message in result:
+    def _received(self, by: Process, queue: Queue, messages: Sequence[Received]) -> None:
+        for message in messages:
             identity = message.receipt.message_id
             holder = self._holders.pop(identity, None)
-            if process.is_alive:  # else nobody gets it
-                self._holders[identity] = (process, self._kernel.now)
+            if by.is_alive:  # else nobody gets it
+                self._holders[identity] = (by, self._kernel.now)
             for part, numbers in self._parts(message.text):
                 told = f"  {queue} gives {part.subscription} {numbers} #{message.count}"
                 self.note(told, numbers)
             if message.count > 1:
-                self._judge_return(Queue(str(queue)), message, holder)
+                self._judge_return(queue, message, holder)
 
     def _judge_return(
         self, queue: Queue, message: Received, holder: tuple[Process, float] | None
@@ -329,12 +338,7 @@ class Ledger:
         if holder and queue in _COPIED:
             self._copied(message.text, "its message comes again")
 
-    def _buried(self, request: StoreRequest, result: Any) -> None:
-        given: Any = request.arguments
-        destination, path, body, *_ = given
-        if result is None:
-            self.find("wrong end", f"there is no container {destination}")
-            return
+    def _buried(self, path: str, body: bytes) -> None:
         name = path.split("/")[-6].lower()
         for record in json.loads(body):
             number = int(_found(record))
@@ -343,9 +347,6 @@ class Ledger:
             entry.records += 1
             self.note(f"  record of {name} {number}", [number])
             self._end(entry, "dead-lettered")
-
-    def _poisoned(self, request: StoreRequest, _: Any) -> None:
-        self.find("poison", str(request.arguments[0]))
 
     # ── Judgements ──
 
@@ -391,18 +392,16 @@ class Ledger:
         if sum(bool(each.job) for each in known) > records:
             self.find("repeated", "replayed by two jobs", entry)
 
-    def _judge_retention(self, request: StoreRequest, _: Any) -> None:
-        until: Any = request.arguments[0]
+    def _judge_retention(self, port: str, until: Any) -> None:
         now = START + timedelta(seconds=self._kernel.now + CLOCKS)
         latest: Any = now if isinstance(until, datetime) else now.date() - KEPT_FOR
         if until > latest:
-            self.find("deleted early", f"{request.port} until {until}")
+            self.find("deleted early", f"{port} until {until}")
 
-    def _judge_payload(self, request: StoreRequest, _: Any) -> None:
+    def _judge_payload(self, by: Process, expires: datetime) -> None:
         """Judge whether a payload outlives the messages that name it."""
-        expires: Any = request.arguments[1]
         left = (expires - START).total_seconds() - self._kernel.now
-        if left < DAY and self._is_right(self._processes[request.process]):
+        if left < DAY and self._is_right(by):
             self.find("deleted early", f"a payload is kept for {left:.0f} s")
 
     def _judge_wait(self, entry: Entry, event: Published) -> None:
@@ -498,10 +497,7 @@ class Ledger:
                 self._entry(part.subscription.lower(), number, job).copies += 1
 
     def _read_parts(self, text: str) -> Sequence[tuple[MessagePart, tuple[int, ...]]]:
-        found = decode(text)
-        if isinstance(found, OtherVersion | ReplayStep):
-            return ()
-        return [(part, tuple(map(self._number_of, part.deliveries))) for part in found]
+        return [(part, tuple(map(self._number_of, part.deliveries))) for part in parts_of(text)]
 
     @staticmethod
     def _job_of(delivery: Delivery) -> str:
@@ -607,20 +603,6 @@ class Ledger:
             is_paused=bool(document.get("pause")),
             is_open="validation" not in document,
         )
-
-
-_EFFECTS: dict[tuple[str, str], Callable[[Ledger, StoreRequest, Any], None]] = {
-    ("documents", "put"): Ledger._stored,
-    ("documents", "delete"): Ledger._stored,
-    ("documents", "get"): Ledger._read,
-    ("queues", "put"): Ledger._put,
-    ("queues", "receive"): Ledger._received,
-    ("dead_letters", "write"): Ledger._buried,
-    ("payloads", "write"): Ledger._judge_payload,
-    ("payloads", "delete_expired"): Ledger._judge_retention,
-    ("attempts", "delete_before"): Ledger._judge_retention,
-    ("dead_letters", "write_poison"): Ledger._poisoned,
-}
 
 
 def _found(record: Any) -> str:

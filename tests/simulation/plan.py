@@ -161,12 +161,12 @@ class _Drawing:
         self._add(at, "move", topic=topic, name=name)
 
     def _pause(self, at: float, _: str, name: str) -> None:
-        self._add(at, "pause", name=name)
+        self._add(at, "act", name=name, method="POST", action="/pause")
         lasts = self._chance.uniform(0.5, 15) * MINUTE * (60 if self._is_long else 1)
-        self._add(at + lasts, "resume", name=name)
+        self._add(at + lasts, "act", name=name, method="POST", action="/resume")
 
     def _delete(self, at: float, topic: str, name: str) -> None:
-        self._add(at, "delete", name=name)
+        self._add(at, "act", name=name, method="DELETE")
         if self._chance.random() < 0.5:
             again = at + self._chance.uniform(0, 10) * MINUTE
             self._add(again, "subscribe", topic=topic, name=name, **self._terms(again))
@@ -176,7 +176,7 @@ class _Drawing:
         at = self._published()
         self._add(at - 1, "behave", name=name, behaviour="fails", until=at + 3 * MINUTE)
         at += self._chance.uniform(15, 90)
-        self._add(at, "delete", name=name)
+        self._add(at, "act", name=name, method="DELETE")
         at += self._chance.uniform(5, 20)
         self._add(at, "subscribe", topic=topic, name=name, **self._terms(at))
 

@@ -321,9 +321,8 @@ def copy_app(folder: Path) -> None:
 def _simulation() -> Sequence[Path]:
     folders = (ROOT / "tests" / "simulation", ROOT / "pushgrid")
     files = [each for folder in folders for each in folder.rglob("*.py")]
-    others = [
-        ROOT / "tests" / each for each in ("package_list.py", "integration/sql/recorded_disk.py")
-    ]
+    sql = (f"integration/sql/{each}.py" for each in ("databases", "recorded_disk"))
+    others = [ROOT / "tests" / each for each in ("package_list.py", *sql)]
     return [each.relative_to(ROOT) for each in (*files, *(ROOT / "server").rglob("*.py"), *others)]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextvars import copy_context
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -15,7 +15,7 @@ from pushgrid.testing.composition import MemoryOutbound
 from pushgrid.testing.memory import SeededChance
 from pushgrid.testing.memory.faults import StoreRequest
 from shared.app import App
-from shared.engine.ports import Queue
+from shared.engine.ports import Queue, Store
 from shared.settings import Settings
 from shared.telemetry import lines_to
 from shared.watched_clock import WatchedClock
@@ -145,18 +145,9 @@ class Processes:
     def between(self, request: StoreRequest, when: str) -> None:
         """Kill the process that makes a request before or after its effect, if it is time."""
         slot, instance = self._by_name[request.process]
-        before, seconds = instance.freeze
-        if when == "before" and before == f"{request.port}.{request.method}":
-            instance.freeze = ("", 0.0)
-            self.freeze(slot, seconds, "")
-            self._kernel.sleep(USUAL)
-        death = instance.death
-        if death is None:
-            return
-        if when == "before":
-            instance.death = death = death._replace(requests=death.requests - 1)
-        if death.requests <= 0 and (when == "after" or self._chance.random() < 0.5):
-            self._die(slot, instance, f"{when} {request.port}.{request.method}")
+        name = f"{request.port}.{request.method}"
+        if self._is_struck(slot, instance, name, when):
+            self._die(slot, instance, f"{when} {name}")
 
     def shown(self, queue: Queue, at: datetime) -> None:
         """Tell the hosts when a message becomes visible."""
@@ -164,6 +155,22 @@ class Processes:
             each.host.put(queue, at)
 
     # ── Parts of the above ──
+
+    def _is_struck(
+        self, slot: int, instance: Instance, request: str, when: str, *, spares: bool = False
+    ) -> bool:
+        """Count a request, and freeze before it; tell whether its process is to be killed now."""
+        before, seconds = instance.freeze
+        if when == "before" and before == request:
+            instance.freeze = ("", 0.0)
+            self.freeze(slot, seconds, "")
+            self._kernel.sleep(USUAL)
+        death = instance.death
+        if death and when == "before":
+            instance.death = death = death._replace(requests=death.requests - 1)
+        if death is None or death.requests > 0 or spares:
+            return False
+        return when == "after" or self._chance.random() < 0.5
 
     def _new(self, slot: int, skew: float) -> Instance:
         name, wrong = f"p{slot}.{len(self._by_name)}", [skew]
@@ -179,25 +186,38 @@ class Processes:
         clock = WatchedClock(wall, process.loop.time, awaits_storage=True)
         self.storage.clocks[name] = clock
         store = self.storage.store.of(name, Pool(process, most=1_000_000))
-        pusher = SimulatedPusher(process, self._endpoints, self._ledger)
-        seed = f"{name} {self._plan.seed}"
-        chance, draws = SeededChance(seed), Random(seed)
-        chance.jitter = draws.random
-        app = App(
-            settings=settings_of(self._plan.settings),
-            store=lambda: store,
-            outbound=lambda: MemoryOutbound(pusher),
-            clock=clock,
-            threads=Threads(process),
-            chance=chance,
-        )
-        app.ended = partial(self._ledger.ended, name)
+        draws = Random(f"{name} {self._plan.seed}")
+        settings = settings_of(self._plan.settings)
+        app = self._compose(process, clock, settings, lambda: store, draws)
         rests = 60 if self._plan.is_long else 6
         host = FunctionsHost(app, process, store, self.storage.clock, draws, rests=rests)
         instance = Instance(process, clock, app, host, wrong)
         self._by_name[name] = (slot, instance)
         self._ledger.began(process, skew, lambda: clock.is_trusted)
         return instance
+
+    def _compose(
+        self,
+        process: Process,
+        clock: WatchedClock,
+        settings: Settings,
+        store: Callable[[], Store],
+        draws: Random,
+    ) -> App:
+        pusher = SimulatedPusher(process, self._endpoints, self._ledger)
+        chance = SeededChance(f"{process.name} {self._plan.seed}")
+        chance.jitter = draws.random
+        outbound, threads = MemoryOutbound(pusher), Threads(process)
+        app = App(
+            settings=settings,
+            store=store,
+            outbound=lambda: outbound,
+            clock=clock,
+            threads=threads,
+            chance=chance,
+        )
+        app.ended = partial(self._ledger.ended, process.name)
+        return app
 
     def _die(self, slot: int, instance: Instance, where: str) -> None:
         death = instance.death

@@ -6,10 +6,10 @@ import asyncio
 import json
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from contextvars import copy_context
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -17,14 +17,12 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any, cast
 
-from pushgrid.testing.composition import MemoryOutbound
-from pushgrid.testing.memory import START, MemoryStore, SeededChance
-from pushgrid.testing.memory.faults import StoreRequest
+from pushgrid.testing.memory import START, MemoryStore
 from server.deliveries import Deliveries
 from server.own_work import OwnWork, timers_of
 from server.process import DELIVERING_SECONDS, LONGEST_END, STORING_SECONDS
 from server.sqlite_home import SqliteHome
-from shared.adapters.sql.database import micros, moment, text_of_plain
+from shared.adapters.sql.database import moment, text_of_plain
 from shared.adapters.sql.store import SqlStore
 from shared.app import App, BackgroundWork
 from shared.delivery.policy import EndReason, EndState
@@ -33,22 +31,18 @@ from shared.engine.ports.leases import Lease
 from shared.engine.ports.settling import Ended
 from shared.errors import InvalidSettings, StorageUnavailable
 from shared.settings import AttemptLogging
-from shared.subscriptions.subscription import DeadLetterDestination
 from shared.telemetry import LogLine, lines_to
 from shared.watched_clock import WatchedClock
-from tests.simulation.endpoints import SimulatedPusher
 from tests.simulation.kernel import Pool, Process, Threads
-from tests.simulation.ledger import SLOW, Ledger, Push
+from tests.simulation.ledger import Ledger, Push
 from tests.simulation.machine import Change, Machine
 from tests.simulation.plan import Plan
 from tests.simulation.processes import Death, Instance, Processes, settings_of
-from tests.simulation.storage import USUAL
-from tests.simulation.world import LATE, Result, World
+from tests.simulation.world import Result, World
 
 LOSES_POWER = 0.4  # of the kills
 IN_ORDER = 0.25  # of the ends that a plan names
 STARTS_AGAIN = 5.0  # seconds after it has ended by itself
-_NUMBER_OF = "e"  # and the number: an event's id
 
 
 class ServedHost:
@@ -129,40 +123,6 @@ class ServedHost:
         return self._is_worth() and timer.call()
 
 
-@dataclass(slots=True, eq=False)
-class ServedInstance(Instance):
-    """A server, as its machine and its slot see it."""
-
-    host: ServedHost  # type: ignore[assignment]
-    owner: ServedProcesses = field(kw_only=True)
-    dies_in_commit: bool = field(kw_only=True)
-
-    def is_struck(self, verb: str, when: str) -> bool:
-        if (when, self.freeze[0]) == ("before", f"sqlite.{verb}"):
-            self.owner.freeze_now(self)
-        death = self.death
-        if death is None:
-            return False
-        if when == "before":
-            self.death = death = death._replace(requests=death.requests - 1)
-        if death.requests > 0 or (self.dies_in_commit and verb != "COMMIT"):
-            return False
-        return when == "after" or self.owner.draw() < 0.5
-
-    def die(self, where: str) -> None:
-        self.owner.strike(self, where)
-
-    def waits(self, seconds: float, what: str) -> None:
-        if seconds > SLOW:
-            self.owner.ledger.fault(self.process, f"waits {seconds:.0f} s for {what}")
-
-    def fails(self, what: str) -> None:
-        self.owner.ledger.fault(self.process, f"fails: {what}")
-
-    def committed(self, changes: Sequence[Change]) -> None:
-        self.owner.ledger.committed(self.process, changes)
-
-
 class ServedProcesses(Processes):
     """One process at a time, on one machine."""
 
@@ -172,28 +132,27 @@ class ServedProcesses(Processes):
     def __init__(self, plan: Plan, *given: Any) -> None:
         super().__init__(plan._replace(processes=1), *given)
         self.ledger = self._ledger  # type: ignore[assignment]
-        self.draw = self._chance.random
+        self._dying_in_commit = set[Process]()
 
     def begin(self) -> None:
         self.slots.append(self._new(0, 0.0))
         self.slots[0].host.begin()
 
     def any(self) -> Instance | None:
-        found = self.server
-        return found if found.process.is_alive and found.host.is_ready else None
+        found = self.slots[0]  # the process that has the folder, or had it last
+        return found if found.process.is_alive and self._host.is_ready else None
 
     @property
-    def server(self) -> ServedInstance:
-        """The process that has the folder, or had it last."""
-        return cast("ServedInstance", self.slots[0])
+    def _host(self) -> ServedHost:
+        return cast("ServedHost", self.slots[0].host)
 
     def kill(self, process: int, requests: int, down: float, again: int, skew: float) -> None:
         del process, skew
-        instance = self.server
-        if instance.is_well and instance.host.is_ready and self.draw() < IN_ORDER:
+        instance = self.slots[0]
+        if instance.is_well and self._host.is_ready and self._chance.random() < IN_ORDER:
             self.ledger.fault(instance.process, "is told to end")
             instance.death = Death(10**9, down, again, 0)
-            instance.host.end()
+            self._host.end()
             later = partial(self._die, 0, instance, "while it ends")
             self._kernel.at(self._kernel.now + 2 * LONGEST_END, later)
             return
@@ -203,16 +162,16 @@ class ServedProcesses(Processes):
         del process
         super().freeze(0, seconds, before and "sqlite.COMMIT")
 
-    def freeze_now(self, instance: Instance) -> None:
-        """Freeze a process before its request."""
-        (_, seconds), instance.freeze = instance.freeze, ("", 0.0)
-        self.freeze(0, seconds, "")
-        self._kernel.sleep(USUAL)
+    def is_struck(self, process: Process, verb: str, when: str) -> bool:
+        slot, instance = self._by_name[process.name]
+        spares = process in self._dying_in_commit and verb != "COMMIT"
+        return self._is_struck(slot, instance, f"sqlite.{verb}", when, spares=spares)
 
     def jump(self, process: int, by: float) -> None:
         """Do nothing: a machine's only clock is believed."""
 
-    def strike(self, instance: Instance, where: str) -> None:
+    def strike(self, process: Process, where: str) -> None:
+        _, instance = self._by_name[process.name]
         instance.death = instance.death or Death(0, STARTS_AGAIN, 2, 0)
         self._die(0, instance, where)
 
@@ -228,7 +187,7 @@ class ServedProcesses(Processes):
     ) -> None:
         if instance.death is None or not instance.process.is_alive:
             return
-        loses_power = self.draw() < LOSES_POWER if is_by_power is None else is_by_power
+        loses_power = self._chance.random() < LOSES_POWER if is_by_power is None else is_by_power
         self._seen["the power fails"] += loses_power
         self.ledger.died()
         self.machine.stop(loses_power=loses_power)
@@ -248,31 +207,20 @@ class ServedProcesses(Processes):
             attempt_log=AttemptLogging.ALL,
             own_account=MemoryStore.account,
         )
-        threads = Threads(process)
         ids = Random(f"ids {name} {self._plan.seed}")
 
         def make_store(folder: Path, **options: Any) -> SqlStore:
             return SqlStore(
                 folder,
                 **options | {"other_accounts": elsewhere},
-                connect=lambda database: self.machine.connect(instance, database),
+                connect=lambda database: self.machine.connect(process, database),
                 new_id=lambda: ids.randbytes(16).hex(),
                 low_water=0,
             )
 
-        home = SqliteHome(folder, settings, clock, threads, make_store)
-        pusher = SimulatedPusher(process, self._endpoints, self._ledger)
-        chance, draws = SeededChance(f"{name} {self._plan.seed}"), Random(f"draws {name}")
-        chance.jitter = draws.random
-        app = App(
-            settings=settings,
-            store=lambda: home.store,
-            outbound=lambda: MemoryOutbound(pusher),
-            clock=clock,
-            threads=threads,
-            chance=chance,
-        )
-        app.ended = partial(self._ledger.ended, name)
+        home = SqliteHome(folder, settings, clock, Threads(process), make_store)
+        draws = Random(f"draws {name}")
+        app = self._compose(process, clock, settings, lambda: home.store, draws)
         host = ServedHost(
             app,
             process,
@@ -281,9 +229,9 @@ class ServedProcesses(Processes):
             is_worth=self._has_work,
             ended=partial(self._ends, name),
         )
-        instance = ServedInstance(
-            process, clock, app, host, [skew], owner=self, dies_in_commit=draws.random() < 0.5
-        )
+        if draws.random() < 0.5:
+            self._dying_in_commit.add(process)
+        instance = Instance(process, clock, app, host, [skew])  # type: ignore[arg-type]
         self._by_name[name] = (slot, instance)
         return instance
 
@@ -326,11 +274,9 @@ class ServedLedger(Ledger):
 
     def _documents(self, process: Process, change: Change) -> None:
         kind, topic, name = change.key
-        given = Table(kind), topic, name
         self.note(f"{process.name} {'stores' if change.new else 'deletes'} {kind} {topic} {name}")
-        method = "put" if change.new else "delete"
-        document = (json.loads(change.new[3]),) if change.new else ()
-        self._stored(StoreRequest(process.name, "documents", method, (*given, *document)), None)
+        if kind == Table.EVENT_SUBSCRIPTIONS:
+            self._stored(topic, name, json.loads(change.new[3]) if change.new else None)
 
     def _messages(self, process: Process, change: Change) -> None:
         old, new = change.old, change.new
@@ -344,7 +290,7 @@ class ServedLedger(Ledger):
         if old is None:
             hidden = moment(due) - START - timedelta(seconds=self._kernel.now)
             self.note(f"{name} stores {number} in {hidden}{', in hand' if run else ''}")
-            self._put(StoreRequest(name, "queues", "put", (Queue(queue), text, hidden)), None)
+            self._put(process, Queue(queue), text)
             return
         told = f"{name} changes {number} on {queue}: run {old[4]} → {run}, deaths {deaths}"
         parts = self._parts(text)
@@ -354,8 +300,8 @@ class ServedLedger(Ledger):
         if old[4] and not run:
             self._given_back(process, text)
         elif run == 0 and receives > old[6]:
-            given = Received(text=text, receipt=Receipt(str(number), str(receipt)), count=receives)
-            self._received(StoreRequest(name, "queues", "receive", (queue,)), [given])
+            found = Received(text=text, receipt=Receipt(str(number), str(receipt)), count=receives)
+            self._received(process, Queue(queue), [found])
 
     def _judge_parts(self, number: int, text: str) -> None:
         """Judge whether a message that is rewritten has nothing twice."""
@@ -379,18 +325,15 @@ class ServedLedger(Ledger):
         if change.old is None and change.new:
             name, expires, body = change.new
             self._lines[name] = body.decode().split("\n")
-            given = name, moment(expires)
-            self._judge_payload(StoreRequest(process.name, "payloads", "write", given), None)
+            self._judge_payload(process, moment(expires))
 
-    def _blobs(self, process: Process, change: Change) -> None:
+    def _blobs(self, __: Process, change: Change) -> None:
         if change.new and not change.old:
             container, path, *_, body = change.new
             if container == "poison":
                 self.find("poison", path)
-                return
-            there = DeadLetterDestination(container=container)
-            given = there, path, body
-            self._buried(StoreRequest(process.name, "dead_letters", "write", given), True)
+            else:
+                self._buried(path, body)
 
     def _attempts(self, process: Process, change: Change) -> None:
         if change.new is None:
@@ -458,11 +401,14 @@ class ServedWorld(World):
             seed, self.ledger.store = self._plan.seed, self.ledger.stored  # type: ignore[attr-defined]
             self.machine = self.processes.machine = Machine(  # type: ignore[attr-defined]
                 self.kernel,
+                self.ledger,
                 self.storms,
                 Random(f"machine {seed}"),
                 self._seen,
                 Path(name),
-                self.ledger.find,
+                self.processes.is_struck,  # type: ignore[attr-defined]
+                self.processes.strike,  # type: ignore[attr-defined]
+                self.ledger.committed,  # type: ignore[attr-defined]
             )
             try:
                 return super().play()
@@ -474,18 +420,12 @@ class ServedWorld(World):
         # A pause that its operator had to repeat while the server was down is over, too.
         self.kernel.at(self.kernel.now + 400, self._callers.resume_all)
 
-    def _is_late(self) -> bool:
-        latest = micros(self.storage.clock.now() - timedelta(seconds=LATE))
-        return any(row[2] < latest for row in self.machine.rows["messages"].values())
+    def _messages(self) -> Sequence[tuple[int, str]]:
+        rows = self.machine.rows["messages"].values()
+        return [(row[2], f"message {row[:8]}") for row in rows]
 
-    def _find_left(self) -> None:
-        for row in self.machine.rows["messages"].values():
-            self.ledger.find("left", f"message {row[:8]}")
-        for text in self.processes.close():
-            self.ledger.find("unheard", text)
-        if self._plan.is_long and self.machine.rows["payloads"]:
-            self.ledger.find("left", f"payloads {sorted(self.machine.rows['payloads'])}")
+    def _unfinished(self) -> Mapping[Any, Any]:
+        return {}  # What waits is counted by rows.
 
-    def _is_quiet(self) -> bool:
-        is_empty = not self.machine.rows["messages"]
-        return is_empty and self.processes.is_idle() and not self._callers.open
+    def _payloads(self) -> Collection[Any]:
+        return self.machine.rows["payloads"]

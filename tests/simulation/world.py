@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from random import Random
 from typing import Any, NamedTuple
 
+from shared.adapters.sql.database import micros
 from shared.engine.ports import Queue
 from shared.engine.timers.waiting_events import read_offsets, unfinished_events
 from tests.simulation.callers import Callers
@@ -107,24 +108,30 @@ class World:
         self._callers.resume_all()
 
     def _is_late(self) -> bool:
-        found = self.storage.store.queues.earliest(*Queue)
-        latest = self.storage.clock.now() - timedelta(seconds=LATE)
-        return found is not None and found[1].visible_at < latest
-
-    def _find_left(self) -> None:
-        store = self.storage.store
-        for queue in Queue:
-            if stored := store.queues.stored[queue]:
-                self.ledger.find("left", f"{len(stored)} messages on {queue}")
-        for text in self.processes.close():
-            self.ledger.find("unheard", text)
-        unfinished = unfinished_events(store.counts.totals(), read_offsets(store.documents))
-        for key, each in unfinished.items():
-            self.ledger.find("left", f"counted as unfinished: {key} {each}")
-        if self._plan.is_long and store.payloads.blobs:
-            self.ledger.find("left", f"payloads {sorted(store.payloads.blobs)}")
+        latest = micros(self.storage.clock.now() - timedelta(seconds=LATE))
+        return any(due < latest for due, _ in self._messages())
 
     def _is_quiet(self) -> bool:
+        return not self._messages() and self.processes.is_idle() and not self._callers.open
+
+    def _find_left(self) -> None:
+        for _, text in self._messages():
+            self.ledger.find("left", text)
+        for text in self.processes.close():
+            self.ledger.find("unheard", text)
+        for key, each in self._unfinished().items():
+            self.ledger.find("left", f"counted as unfinished: {key} {each}")
+        if self._plan.is_long and (payloads := self._payloads()):
+            self.ledger.find("left", f"payloads {sorted(payloads)}")
+
+    def _messages(self) -> Sequence[tuple[int, str]]:
+        """Return when each is due, in microseconds, and what it is."""
         stored = self.storage.store.queues.stored
-        is_empty = not any(stored[queue] for queue in Queue)
-        return is_empty and self.processes.is_idle() and not self._callers.open
+        return [(micros(each.visible_at), f"message on {q}") for q in Queue for each in stored[q]]
+
+    def _unfinished(self) -> Mapping[Any, Any]:
+        store = self.storage.store
+        return unfinished_events(store.counts.totals(), read_offsets(store.documents))
+
+    def _payloads(self) -> Collection[Any]:
+        return self.storage.store.payloads.blobs
