@@ -15,7 +15,16 @@ from tests.simulation.world import Result
 
 MOST = 12  # findings that are printed
 TELL_EVERY = 100  # seeds
-_TOLD = ("FOUND", "starts", "is killed", "is frozen", "goes on", "clock jumps", "all is well")
+_TOLD = (
+    "FOUND",
+    "starts",
+    "is killed",
+    "ends itself",
+    "is frozen",
+    "goes on",
+    "clock jumps",
+    "all is well",
+)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -85,7 +94,7 @@ def _report(result: Result) -> int:
     same = [each for each in told.findings if each.kind in result.kinds]
     print(f"With {len(plan.steps)} steps instead of {len(result.plan.steps)}:")
     for step in plan.steps:
-        print(f"{step.at:12.3f} {step.what} {step.args}")
+        print(f"{step.at:12.3f} {WORLDS[plan.home].told(step)}")
     print("The story:")
     for at, text, numbers in told.story:
         if same[0].number in numbers or any(each in text for each in _TOLD):

@@ -9,7 +9,7 @@ a killed process keeps its locks in this one.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing, suppress
 from datetime import datetime
 from itertools import count
@@ -32,7 +32,21 @@ from tests.simulation.storage import USUAL, Storm
 
 Row = tuple[Any, ...]
 #: The tables that are mirrored, and how many of their first columns are the key.
-KEYS = {"documents": 3, "messages": 1, "payloads": 1, "blobs": 2, "attempts": 6}
+KEYS = {
+    "documents": 3,
+    "messages": 1,
+    "parts": 3,
+    "message_payloads": 2,
+    "parked": 1,
+    "payloads": 1,
+    "blobs": 2,
+    "attempts": 6,
+}
+#: What a transaction does, by the beginning of a statement that it has then.
+_TASKS = {
+    "UPDATE messages SET run = ?": "a claim",
+    "SELECT counts FROM messages WHERE id = ? AND run = ?": "a settlement",
+}
 _READ = {"documents", "attempts", "counts"}  # ports whose storms hit what reads
 DIES_THEN = 0.3  # of the servers whose sync has failed
 _YIELDS = 0.03  # of the statements: they take a moment
@@ -72,7 +86,7 @@ class _Storm(NamedTuple):
     hits_writer: bool = False  # alone
 
 
-_STORMS = {
+STORMS = {
     "slow": _Storm("slow", lambda draw: _Fate(draw() * GIVES_UP / 2, draw() * GIVES_UP / 2), 0.1),
     "takes effect late": _Storm("hangs", lambda draw: _Fate(draw() * 2 * GIVES_UP), 0.1),
     "fails before": _Storm(
@@ -111,7 +125,7 @@ class Machine:
         chance: Random,
         seen: Counter[str],
         folder: Path,
-        is_struck: Callable[[Process, str, str], bool],
+        is_struck: Callable[[Process, Collection[str], str], bool],
         die: Callable[[Process, str], object],
         committed: Callable[[Process, Sequence[Change]], object],
     ) -> None:
@@ -167,15 +181,16 @@ class Machine:
             return effect()
         process, verb = connection.process, statement.split(None, 1)[0]
         fate = self._fate(statement, verb, is_write=connection.writes)
-        if self._is_struck(process, verb, "before"):
+        connection.note(statement)
+        if self._is_struck(process, {verb, *connection.tasks}, "before"):
             if verb == "COMMIT" and self.chance.random() < 0.7:
                 self._die_inside(connection, effect)
-            self._die(process, f"before {verb}")
+            self._kill(connection, "before", verb)
         began = self.kernel.now
         self.kernel.sleep(fate.before)
         result = self._done(connection, statement, effect, fate)
-        if self._is_struck(process, verb, "after"):
-            self._die(process, f"after {verb}")
+        if self._is_struck(process, {verb, *connection.tasks}, "after"):
+            self._kill(connection, "after", verb)
         self.kernel.sleep(fate.after)
         if (took := self.kernel.now - began) > SLOW:
             self._fault(process, f"waits {took:.0f} s for {verb}")
@@ -221,7 +236,7 @@ class Machine:
             self._doubtful = process, changes
             self._fault(process, "fails: COMMIT: its sync")
             if self.chance.random() < DIES_THEN:
-                self._die(process, "after its sync has failed")
+                self._die(process, "when its sync has failed")
             raise
         finally:
             self.disk.fails = lambda _: False
@@ -245,7 +260,12 @@ class Machine:
         if found:
             self.disk.restore(found[0])
         self._doubtful = connection.process, connection.journal
-        self._die(connection.process, "within COMMIT")
+        self._kill(connection, "within", "COMMIT")
+
+    def _kill(self, connection: _Connection, when: str, verb: str) -> None:
+        tasks = [f"in {each}" for each in sorted(connection.tasks)]
+        self._seen.update(f"killed {each}" for each in (f"at {verb}", *tasks))
+        self._die(connection.process, " ".join((when, verb, *tasks)))
 
     def _fate(self, statement: str, verb: str, *, is_write: bool) -> _Fate:
         draw, now = self.chance.random, self.kernel.now
@@ -263,7 +283,7 @@ class Machine:
 
     def _stormy(self, kind: str, statement: str, is_write: bool) -> _Fate | None:  # noqa: FBT001
         """Return what a storm of Azure's kinds does to a statement, if anything."""
-        storm, draw = _STORMS[kind], self.chance.random
+        storm, draw = STORMS[kind], self.chance.random
         is_hit = any(each in statement for each in storm.statements) or draw() < storm.share
         if not is_hit or (storm.hits_writer and not is_write):
             return None
@@ -325,11 +345,18 @@ class _Connection(apsw.Connection):
         self.writes = False
         self.journal: list[Change] = []  # of the transaction
         self.part = 0  # where the savepoint's begin
+        self.tasks = set[str]()  # of the transaction
 
     def set_wal_hook(self, callable: Any) -> None:  # noqa: A002 - apsw's name
         self.writes = True
         self.preupdate_hook(self._changed, id="journal")
         super().set_wal_hook(callable)
+
+    def note(self, statement: str) -> None:
+        """Note what the transaction does."""
+        if statement == "BEGIN IMMEDIATE":
+            self.tasks = set()
+        self.tasks |= {task for start, task in _TASKS.items() if statement.startswith(start)}
 
     def execute(self, statements: str, *given: Any, **named: Any) -> Any:
         run = super().execute

@@ -55,8 +55,14 @@ class Plan(NamedTuple):
 
 
 def draw_plan(seed: int, home: str = "functions") -> Plan:
-    """Draw a plan: one of ten is a long run with few events. Each home has the same."""
-    return _Drawing(seed, is_long=seed % 10 == 9).plan()._replace(home=home)
+    """
+    Draw a plan: one of ten is a long run with few events.
+
+    Each home has the same, but that a long run of the server has a pause to the end.
+    """
+    drawing = _Drawing(seed, is_long=seed % 10 == 9)
+    plan = drawing.plan()._replace(home=home)
+    return drawing.with_long_pause(plan) if home == "serve" and plan.is_long else plan
 
 
 class _Drawing:
@@ -97,6 +103,24 @@ class _Drawing:
             heals_at=self._heals_at,
             ends_at=self._heals_at + 9 * DAY,
         )
+
+    def with_long_pause(self, plan: Plan) -> Plan:
+        """Pause a subscription of the largest event from then on until all heals."""
+        published = [each for each in plan.steps if each.what == "publish"]
+        largest = max(published, key=lambda each: (each.args["size"], -each.at))
+        topic = largest.args["topic"]
+        there = [
+            each.args["name"]
+            for each in plan.steps
+            if each.what == "subscribe" and each.args["topic"] == topic and each.at < largest.at
+        ]
+        pauses = [
+            Step(
+                largest.at - MINUTE / 2, "act", {"name": name, "method": "POST", "action": "/pause"}
+            )
+            for name in there[:1]
+        ]
+        return plan._replace(steps=tuple(sorted([*plan.steps, *pauses], key=lambda each: each.at)))
 
     def _add(self, at: float, what: str, **args: Any) -> None:
         self._steps.append(Step(at, what, args))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextvars import copy_context
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -44,6 +44,7 @@ class Death(NamedTuple):
     down: float  # seconds until it starts again
     again: int  # how often it is killed then, soon after its start
     skew: float  # of its clock when it starts, in seconds
+    aim: str = ""  # what its requests have to be, if anything
 
 
 @dataclass(slots=True, eq=False)
@@ -65,6 +66,8 @@ class Instance:
 
 class Processes:
     """All processes, each in a slot that the next one takes when it is killed."""
+
+    idle = IDLE
 
     def __init__(
         self,
@@ -117,12 +120,14 @@ class Processes:
 
     # ── What the plan does ──
 
-    def kill(self, process: int, requests: int, down: float, again: int, skew: float) -> None:
+    def kill(
+        self, process: int, requests: int, down: float, again: int, skew: float, *, aim: str = ""
+    ) -> None:
         instance = self.slots[process]
         if instance.process.is_alive and instance.death is None:
-            instance.death = Death(requests, down, again, skew)
+            instance.death = Death(requests, down, again, skew, aim)
             later = partial(self._die, process, instance, "while idle")
-            self._kernel.at(self._kernel.now + IDLE, later)
+            self._kernel.at(self._kernel.now + self.idle, later)
 
     def freeze(self, process: int, seconds: float, before: str) -> None:
         """Freeze a process at once, or *before* its next request of that name."""
@@ -146,7 +151,7 @@ class Processes:
         """Kill the process that makes a request before or after its effect, if it is time."""
         slot, instance = self._by_name[request.process]
         name = f"{request.port}.{request.method}"
-        if self._is_struck(slot, instance, name, when):
+        if self._is_struck(slot, instance, {name}, when):
             self._die(slot, instance, f"{when} {name}")
 
     def shown(self, queue: Queue, at: datetime) -> None:
@@ -157,18 +162,24 @@ class Processes:
     # ── Parts of the above ──
 
     def _is_struck(
-        self, slot: int, instance: Instance, request: str, when: str, *, spares: bool = False
+        self, slot: int, instance: Instance, request: Collection[str], when: str
     ) -> bool:
-        """Count a request, and freeze before it; tell whether its process is to be killed now."""
+        """
+        Count a request, and freeze before it; tell whether its process is to be killed now.
+
+        *request* has what can be aimed at.
+        """
         before, seconds = instance.freeze
-        if when == "before" and before == request:
+        if when == "before" and before in request:
             instance.freeze = ("", 0.0)
             self.freeze(slot, seconds, "")
             self._kernel.sleep(USUAL)
         death = instance.death
-        if death and when == "before":
+        if death is None or (death.aim and death.aim not in request):
+            return False
+        if when == "before":
             instance.death = death = death._replace(requests=death.requests - 1)
-        if death is None or death.requests > 0 or spares:
+        if death.requests > 0:
             return False
         return when == "after" or self._chance.random() < 0.5
 
@@ -220,11 +231,12 @@ class Processes:
         return app
 
     def _die(self, slot: int, instance: Instance, where: str) -> None:
-        death = instance.death
-        if death is None or not instance.process.is_alive:
-            return
-        self._seen[f"killed {where.partition(' ')[0]}"] += 1
-        self._ledger.fault(instance.process, f"is killed {where}")
+        if instance.death and instance.process.is_alive:
+            self._seen[f"killed {where.partition(' ')[0]}"] += 1
+            self._bury(slot, instance, instance.death, f"is killed {where}")
+
+    def _bury(self, slot: int, instance: Instance, death: Death, how: str) -> None:
+        self._ledger.fault(instance.process, how)
         self.unheard += instance.process.unheard
         self._kernel.at(self._kernel.now + death.down, partial(self._rise, slot, death))
         instance.process.kill()

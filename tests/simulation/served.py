@@ -3,46 +3,44 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import tempfile
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
 from typing import Any, cast
 
-from pushgrid.testing.memory import START, MemoryStore
+from pushgrid.testing.memory import MemoryStore
 from server.deliveries import Deliveries
 from server.own_work import OwnWork, timers_of
 from server.process import DELIVERING_SECONDS, LONGEST_END, STORING_SECONDS
 from server.sqlite_home import SqliteHome
-from shared.adapters.sql.database import moment, text_of_plain
 from shared.adapters.sql.store import SqlStore
 from shared.app import App, BackgroundWork
-from shared.delivery.policy import EndReason, EndState
-from shared.engine.ports import Queue, Receipt, Received, Table
+from shared.engine.ports import Queue
 from shared.engine.ports.leases import Lease
-from shared.engine.ports.settling import Ended
+from shared.engine.timers.waiting_events import read_offsets, unfinished_events
 from shared.errors import InvalidSettings, StorageUnavailable
 from shared.settings import AttemptLogging
-from shared.telemetry import LogLine, lines_to
+from shared.telemetry import lines_to
 from shared.watched_clock import WatchedClock
 from tests.simulation.kernel import Pool, Process, Threads
-from tests.simulation.ledger import Ledger, Push
-from tests.simulation.machine import Change, Machine
-from tests.simulation.plan import Plan
+from tests.simulation.machine import STORMS, Machine
+from tests.simulation.plan import Plan, Step
 from tests.simulation.processes import Death, Instance, Processes, settings_of
+from tests.simulation.served_ledger import ServedLedger
 from tests.simulation.world import Result, World
 
 LOSES_POWER = 0.4  # of the kills
 IN_ORDER = 0.25  # of the ends that a plan names
 STARTS_AGAIN = 5.0  # seconds after it has ended by itself
+AIMS = ("a claim", "a settlement", "a settlement", "COMMIT", "")  # at what kills are aimed
+AIMED = 5  # statements of these at most, before the one that is hit
 
 
 class ServedHost:
@@ -126,13 +124,13 @@ class ServedHost:
 class ServedProcesses(Processes):
     """One process at a time, on one machine."""
 
+    idle = 900.0
     machine: Machine
     ledger: ServedLedger
 
     def __init__(self, plan: Plan, *given: Any) -> None:
         super().__init__(plan._replace(processes=1), *given)
         self.ledger = self._ledger  # type: ignore[assignment]
-        self._dying_in_commit = set[Process]()
 
     def begin(self) -> None:
         self.slots.append(self._new(0, 0.0))
@@ -146,7 +144,9 @@ class ServedProcesses(Processes):
     def _host(self) -> ServedHost:
         return cast("ServedHost", self.slots[0].host)
 
-    def kill(self, process: int, requests: int, down: float, again: int, skew: float) -> None:
+    def kill(
+        self, process: int, requests: int, down: float, again: int, skew: float, *, aim: str = ""
+    ) -> None:
         del process, skew
         instance = self.slots[0]
         if instance.is_well and self._host.is_ready and self._chance.random() < IN_ORDER:
@@ -156,16 +156,15 @@ class ServedProcesses(Processes):
             later = partial(self._die, 0, instance, "while it ends")
             self._kernel.at(self._kernel.now + 2 * LONGEST_END, later)
             return
-        super().kill(0, requests * 5, down, again, skew=0.0)
+        aim = aim or self._chance.choice(AIMS)
+        super().kill(0, requests % AIMED if aim else requests, down, again, 0.0, aim=aim)
 
     def freeze(self, process: int, seconds: float, before: str) -> None:
         del process
-        super().freeze(0, seconds, before and "sqlite.COMMIT")
+        super().freeze(0, seconds, before and "COMMIT")
 
-    def is_struck(self, process: Process, verb: str, when: str) -> bool:
-        slot, instance = self._by_name[process.name]
-        spares = process in self._dying_in_commit and verb != "COMMIT"
-        return self._is_struck(slot, instance, f"sqlite.{verb}", when, spares=spares)
+    def is_struck(self, process: Process, statement: Collection[str], when: str) -> bool:
+        return self._is_struck(*self._by_name[process.name], statement, when)
 
     def jump(self, process: int, by: float) -> None:
         """Do nothing: a machine's only clock is believed."""
@@ -179,19 +178,21 @@ class ServedProcesses(Processes):
         _, instance = self._by_name[name]
         why = why.replace(str(self.machine.folder), "the folder")
         self._seen[f"ends itself: {why.partition(':')[0]}"] += 1
-        instance.death = instance.death or Death(0, STARTS_AGAIN, 0, 0)
-        self._die(0, instance, f"while it {why}", is_by_power=False)
+        self._leave(loses_power=False)
+        death = instance.death or Death(0, STARTS_AGAIN, 0, 0)
+        self._bury(0, instance, death, f"ends itself: {why}")
 
-    def _die(
-        self, slot: int, instance: Instance, where: str, *, is_by_power: bool | None = None
-    ) -> None:
-        if instance.death is None or not instance.process.is_alive:
-            return
-        loses_power = self._chance.random() < LOSES_POWER if is_by_power is None else is_by_power
-        self._seen["the power fails"] += loses_power
+    def _die(self, slot: int, instance: Instance, where: str) -> None:
+        if instance.death and instance.process.is_alive:
+            loses_power = self._chance.random() < LOSES_POWER
+            self._seen["the power fails"] += loses_power
+            self._leave(loses_power=loses_power)
+            where += ", since the power fails" if loses_power else ""
+        super()._die(slot, instance, where)
+
+    def _leave(self, *, loses_power: bool) -> None:
         self.ledger.died()
         self.machine.stop(loses_power=loses_power)
-        super()._die(slot, instance, f"{where}{', since the power fails' if loses_power else ''}")
 
     def _new(self, slot: int, skew: float) -> Instance:
         name = f"p{slot}.{len(self._by_name)}"
@@ -219,7 +220,7 @@ class ServedProcesses(Processes):
             )
 
         home = SqliteHome(folder, settings, clock, Threads(process), make_store)
-        draws = Random(f"draws {name}")
+        draws = Random(f"draws {name} {self._plan.seed}")
         app = self._compose(process, clock, settings, lambda: home.store, draws)
         host = ServedHost(
             app,
@@ -229,8 +230,6 @@ class ServedProcesses(Processes):
             is_worth=self._has_work,
             ended=partial(self._ends, name),
         )
-        if draws.random() < 0.5:
-            self._dying_in_commit.add(process)
         instance = Instance(process, clock, app, host, [skew])  # type: ignore[arg-type]
         self._by_name[name] = (slot, instance)
         return instance
@@ -244,157 +243,21 @@ class ServedProcesses(Processes):
         return False
 
 
-class ServedLedger(Ledger):
-    """Judges by what was committed, row by row."""
-
-    def __init__(self, *given: Any, **named: Any) -> None:
-        super().__init__(*given, **named)
-        self._lines: dict[str, Sequence[str]] = {}
-        self.stored: Any = SimpleNamespace(payloads=SimpleNamespace(blobs=self._lines))
-        self._under_way: Counter[tuple[str, int, str]] = Counter()  # pushes that are not settled
-        self._drops: dict[tuple[str, int, str], list[int]] = {}  # told, stored
-
-    def began(self, process: Process, skew: float, is_trusted: Callable[[], bool]) -> None:
-        super().began(process, skew, is_trusted)
-        self._told.add(process)
-
-    def hear(self, process: str, line: LogLine) -> None:
-        """Tell a line of the app's log with the story."""
-        if self.story is not None:
-            self.story.append((self._kernel.now, f"{process} logs {line.json}", frozenset()))
-
-    def died(self) -> None:
-        """Enter that what is under way may be repeated: it was not settled."""
-        self._repeated(sorted(self._under_way), "its process ends")
-
-    def committed(self, process: Process, changes: Sequence[Change]) -> None:
-        """Enter what a transaction has stored."""
-        for each in changes:
-            getattr(self, f"_{each.table}")(process, each)
-
-    def _documents(self, process: Process, change: Change) -> None:
-        kind, topic, name = change.key
-        self.note(f"{process.name} {'stores' if change.new else 'deletes'} {kind} {topic} {name}")
-        if kind == Table.EVENT_SUBSCRIPTIONS:
-            self._stored(topic, name, json.loads(change.new[3]) if change.new else None)
-
-    def _messages(self, process: Process, change: Change) -> None:
-        old, new = change.old, change.new
-        if new is None:
-            assert old
-            self._holders.pop(str(old[0]), None)
-            self.note(f"{process.name} deletes {old[0]}")
-            return
-        number, queue, due, _, run, receipt, receives, deaths, *_, body = new
-        text, name = body.decode(), process.name
-        if old is None:
-            hidden = moment(due) - START - timedelta(seconds=self._kernel.now)
-            self.note(f"{name} stores {number} in {hidden}{', in hand' if run else ''}")
-            self._put(process, Queue(queue), text)
-            return
-        told = f"{name} changes {number} on {queue}: run {old[4]} → {run}, deaths {deaths}"
-        parts = self._parts(text)
-        self.note(told, [n for _, numbers in parts for n in numbers])
-        if body != old[10]:
-            self._judge_parts(number, text)
-        if old[4] and not run:
-            self._given_back(process, text)
-        elif run == 0 and receives > old[6]:
-            found = Received(text=text, receipt=Receipt(str(number), str(receipt)), count=receives)
-            self._received(process, Queue(queue), [found])
-
-    def _judge_parts(self, number: int, text: str) -> None:
-        """Judge whether a message that is rewritten has nothing twice."""
-        for part, numbers in self._parts(text):
-            ids = [(each.origin.publish_id, each.position) for each in part.deliveries]
-            if len({*ids}) < len(ids):
-                self.find("repeated", f"message {number} has one of {numbers} twice")
-
-    def _given_back(self, process: Process, text: str) -> None:
-        keys = [
-            (part.subscription.lower(), number, self._job_of(each))
-            for part, numbers in self._parts(text)
-            for number, each in zip(numbers, part.deliveries, strict=True)
-        ]
-        pushed = [each for each in keys if self._under_way[each]]
-        if pushed and self._faults.get(process, -1e9) < self._kernel.now - 300:
-            self.find("comes again", f"{pushed} without a fault")
-        self._repeated(pushed, "its message is given back")
-
-    def _payloads(self, process: Process, change: Change) -> None:
-        if change.old is None and change.new:
-            name, expires, body = change.new
-            self._lines[name] = body.decode().split("\n")
-            self._judge_payload(process, moment(expires))
-
-    def _blobs(self, __: Process, change: Change) -> None:
-        if change.new and not change.old:
-            container, path, *_, body = change.new
-            if container == "poison":
-                self.find("poison", path)
-            else:
-                self._buried(path, body)
-
-    def _attempts(self, process: Process, change: Change) -> None:
-        if change.new is None:
-            return
-        _, name, _, _, _, _, event, _, job, record, _ = change.new
-        if event is None:
-            return
-        key = text_of_plain(name), int(text_of_plain(event)[1:]), text_of_plain(job or "")
-        known = json.loads(record)
-        if known.get("outcome") and self._under_way[key]:
-            self._under_way[key] -= 1
-        self.note(f"{process.name} has settled {key}: {known.get('state')}", [key[1]])
-        if known.get("state") == EndState.DROPPED:
-            self._dropped(key, EndReason(known["reason"]), process, is_stored=True)
-
-    # ── What differs ──
-
-    def ended(self, process: str, end: Ended) -> None:
-        name, number = end.key.subscription.lower(), self._number_of(end.delivery)
-        if end.state is not EndState.DROPPED:
-            super().ended(process, end)
-            return
-        self.note(f"{process} tells the end of {name} {number}: {end.reason}", [number])
-        if end.reason is EndReason.PAYLOAD_MISSING:
-            self.find("payload missing", f"an event of {name}")
-            return
-        key = name, number, self._job_of(end.delivery)
-        self._dropped(key, end.reason, self._processes[process], is_stored=False)
-
-    def _dropped(
-        self, key: tuple[str, int, str], reason: EndReason, by: Process, *, is_stored: bool
-    ) -> None:
-        """Enter a drop that the app tells, or that was stored, whichever comes first."""
-        drops = self._drops.setdefault(key, [0, 0])
-        before = max(drops)
-        drops[is_stored] += 1
-        if max(drops) > before:
-            entry = self._entry(*key)
-            self._judge_end(entry, reason, by, is_drop=True)
-            self._end(entry, f"dropped: {reason}")
-
-    def _judge_push(self, push: Push, number: int) -> None:
-        entry = self._of_push(push, number)
-        super()._judge_push(push, number)
-        self._under_way[entry.subscription, number, entry.job] += 1
-
-    def _read_at(self, _: Process, __: str) -> float | None:
-        """Return when the terms of an end were read: in the transaction that stores it."""
-        return self._kernel.now
-
-    def _repeated(self, keys: Sequence[tuple[str, int, str]], why: str) -> None:
-        for key in keys:
-            if count := self._under_way.pop(key, 0):
-                self.note(f"  {key} may be repeated: {why}", [key[1]])
-                self._entry(*key).copies += count
-
-
 class ServedWorld(World):
     """All that there is in a simulation of a server."""
 
     make_ledger, make_processes = ServedLedger, ServedProcesses
+
+    @staticmethod
+    def told(step: Step) -> str:
+        """Return a step as it is played: by one process, whose clock is right."""
+        if step.what == "jump":
+            return "nothing"
+        left_out = {"process", "skew"}
+        args = {name: each for name, each in step.args.items() if name not in left_out}
+        if step.what == "storm":
+            args["kind"] = STORMS[args["kind"]].name
+        return World.told(step._replace(args=args))
 
     def play(self) -> Result:
         with tempfile.TemporaryDirectory(prefix="pushgrid-", ignore_cleanup_errors=True) as name:
@@ -424,8 +287,20 @@ class ServedWorld(World):
         rows = self.machine.rows["messages"].values()
         return [(row[2], f"message {row[:8]}") for row in rows]
 
+    def _find_left(self) -> None:
+        super()._find_left()
+        rows = self.machine.rows
+        waited_for = {
+            (topic, name, pause) for _, topic, name, _, pause in rows["documents"].values()
+        }
+        for table in ("parts", "message_payloads", "parked"):
+            for row in rows[table].values():
+                if table != "parked" or row[1:] not in waited_for:
+                    self.ledger.find("left", f"{table} {row}")
+
     def _unfinished(self) -> Mapping[Any, Any]:
-        return {}  # What waits is counted by rows.
+        store = self.processes.slots[0].app.store
+        return unfinished_events(store.counts.totals(), read_offsets(store.documents))
 
     def _payloads(self) -> Collection[Any]:
         return self.machine.rows["payloads"]

@@ -16,7 +16,7 @@ from tests.simulation.callers import Callers
 from tests.simulation.endpoints import Endpoints
 from tests.simulation.kernel import Kernel, Stuck
 from tests.simulation.ledger import Finding, Ledger
-from tests.simulation.plan import DAY, Plan
+from tests.simulation.plan import DAY, Plan, Step
 from tests.simulation.processes import Processes
 from tests.simulation.storage import Storage, Storm
 
@@ -67,6 +67,11 @@ class World:
         chance = Random(f"callers {seed}")
         self._callers = Callers(kernel, processes, self.ledger, chance, self._seen)
         self._players: tuple[Any, ...] = (self._callers, processes, self._endpoints)
+
+    @staticmethod
+    def told(step: Step) -> str:
+        """Return a step as it is played."""
+        return f"{step.what} {step.args}"
 
     def play(self) -> Result:
         """Play the plan, and judge it."""
