@@ -24,7 +24,7 @@ from shared.adapters.sql.store import SqlStore
 from shared.app import App, BackgroundWork
 from shared.engine.ports import Queue
 from shared.engine.ports.leases import Lease
-from shared.engine.timers.waiting_events import read_offsets, unfinished_events
+from shared.engine.timers.waiting_events import tallies
 from shared.errors import InvalidSettings, StorageUnavailable
 from shared.settings import AttemptLogging
 from shared.telemetry import lines_to
@@ -299,8 +299,9 @@ class ServedWorld(World):
                     self.ledger.find("left", f"{table} {row}")
 
     def _unfinished(self) -> Mapping[Any, Any]:
-        store = self.processes.slots[0].app.store
-        return unfinished_events(store.counts.totals(), read_offsets(store.documents))
+        """Return where more was matched than has ended: both are stored with what they count."""
+        totals = self.processes.slots[0].app.store.counts.totals()
+        return {key: each for key, each in tallies(totals).items() if each.matched > each.ended}
 
     def _payloads(self) -> Collection[Any]:
         return self.machine.rows["payloads"]

@@ -11,6 +11,7 @@ from typing import Any
 
 from pushgrid.testing.memory import START
 from shared.adapters.sql.database import moment, text_of_plain
+from shared.adapters.sql.leases import DEATHS
 from shared.delivery.policy import EndReason, EndState
 from shared.engine.ports import Queue, Receipt, Received, Table
 from shared.engine.ports.settling import Ended
@@ -30,6 +31,8 @@ class ServedLedger(Ledger):
         self._under_way: Counter[tuple[str, int, str]] = Counter()  # pushes that are not settled
         self._drops: dict[tuple[str, int, str], list[int]] = {}  # told, stored
         self._named = Counter[str]()  # payloads, by the messages that are stored
+        self._ends = 0  # of processes
+        self._deadly = set[int]()  # messages that so many have ended with that none may run
 
     def began(self, process: Process, skew: float, is_trusted: Callable[[], bool]) -> None:
         super().began(process, skew, is_trusted)
@@ -42,6 +45,7 @@ class ServedLedger(Ledger):
 
     def died(self) -> None:
         """Enter that what is under way may be repeated: it was not settled."""
+        self._ends += 1
         self._repeated(sorted(self._under_way), "its process ends")
 
     def committed(self, process: Process, changes: Sequence[Change]) -> None:
@@ -69,10 +73,13 @@ class ServedLedger(Ledger):
         if new is None:
             assert old
             self._holders.pop(str(old[0]), None)
+            self._deadly.discard(old[0])
             self.note(f"{process.name} deletes {old[0]}")
             return
         number, queue, due, _, run, receipt, receives, deaths, *_, body = new
         text, name = body.decode(), process.name
+        if self._ends >= deaths >= DEATHS:
+            self._deadly.add(number)
         if old is None:
             hidden = moment(due) - START - timedelta(seconds=self._kernel.now)
             self.note(f"{name} stores {number} in {hidden}{', in hand' if run else ''}")
@@ -126,10 +133,10 @@ class ServedLedger(Ledger):
     def _blob(self, __: Process, change: Change) -> None:
         if change.new and not change.old:
             container, path, *_, body = change.new
-            if container == "poison":
-                self.find("poison", path)
-            else:
+            if container != "poison":
                 self._buried(path, body)
+            elif not self._deadly:
+                self.find("poison", path)
 
     def _attempt(self, process: Process, change: Change) -> None:
         if change.new is None:
@@ -152,6 +159,9 @@ class ServedLedger(Ledger):
         name, number = end.key.subscription.lower(), self._number_of(end.delivery)
         if end.state is not EndState.DROPPED:
             super().ended(process, end)
+            entry = self._entry(name, number, self._job_of(end.delivery))
+            if end.reason is EndReason.POISON and self._deadly and not entry.ends:
+                self._end(entry, "recorded")
             return
         self.note(f"{process} tells the end of {name} {number}: {end.reason}", [number])
         if end.reason is EndReason.PAYLOAD_MISSING:

@@ -21,7 +21,9 @@ WORKERS = 2
 OCCURS = {
     *(f"sqlite {each}" for each in ("slow", "hangs", "fails", "fails after", "a sync fails")),
     *(f"sqlite {each}" for each in ("is full", "is locked", "stores what nobody knows")),
-    *(f"killed {each}" for each in ("before", "after", "within", "while")),
+    *(f"killed {each}" for each in ("before", "after", "within", "while", "when")),
+    *(f"killed at {each}" for each in ("BEGIN", "SELECT", "INSERT", "UPDATE", "DELETE", "COMMIT")),
+    *(f"killed in {each}" for each in ("a claim", "a settlement")),
     *("the power fails", "frozen"),
     *(f"ends itself: {each}" for each in ("can't go on", "does not start", "ends in order")),
     *("published 200", "published 503"),
