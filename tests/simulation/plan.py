@@ -58,7 +58,7 @@ def draw_plan(seed: int, home: str = "functions") -> Plan:
     """
     Draw a plan: one of ten is a long run with few events.
 
-    Each home has the same, but that a long run of the server has a pause to the end.
+    Each home has the same, but that a long run of the server has a pause of days.
     """
     drawing = _Drawing(seed, is_long=seed % 10 == 9)
     plan = drawing.plan()._replace(home=home)
@@ -105,22 +105,17 @@ class _Drawing:
         )
 
     def with_long_pause(self, plan: Plan) -> Plan:
-        """Pause a subscription of the largest event from then on until all heals."""
-        published = [each for each in plan.steps if each.what == "publish"]
-        largest = max(published, key=lambda each: (each.args["size"], -each.at))
-        topic = largest.args["topic"]
-        there = [
-            each.args["name"]
-            for each in plan.steps
-            if each.what == "subscribe" and each.args["topic"] == topic and each.at < largest.at
-        ]
-        pauses = [
-            Step(
-                largest.at - MINUTE / 2, "act", {"name": name, "method": "POST", "action": "/pause"}
-            )
-            for name in there[:1]
-        ]
-        return plan._replace(steps=tuple(sorted([*plan.steps, *pauses], key=lambda each: each.at)))
+        """Pause a subscription before large events, for longer than their payload is kept."""
+        topic, name = self._subscriptions[0]
+        at = self._heals_at * 0.3
+        self._add(at, "act", name=name, method="POST", action="/pause")
+        self._add(at + MINUTE / 2, "publish", topic=topic, count=3, size=100_000)
+        steps = tuple(sorted(self._steps, key=lambda each: each.at))
+        return plan._replace(
+            steps=steps,
+            heals_at=max(plan.heals_at, at + 5 * DAY),
+            ends_at=max(plan.ends_at, at + 14 * DAY),
+        )
 
     def _add(self, at: float, what: str, **args: Any) -> None:
         self._steps.append(Step(at, what, args))

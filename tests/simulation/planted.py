@@ -299,6 +299,43 @@ PLANTED = {
         seed=66,
         home="serve",
     ),
+    "rows of parts that stay after their message": Planted(
+        f"{_SQL}/messages.py",
+        '    writing.run("DELETE FROM parts WHERE message = ?", number)\n'
+        '    writing.run("DELETE FROM message_payloads',
+        '    writing.run("DELETE FROM message_payloads',
+        seed=19,
+        home="serve",
+    ),
+    "rows of pauses that stay": Planted(
+        f"{_SQL}/leases.py",
+        '            writing.run("DELETE FROM parked WHERE id = ?", parked)\n',
+        "",
+        seed=19,
+        home="serve",
+    ),
+    "attempts of all hours deleted": Planted(
+        f"{_SQL}/attempts.py",
+        "            if hour < limit or left < 0:\n",
+        "            if True:\n",
+        seed=19,
+        home="serve",
+    ),
+    "a payload deleted though a message names it": Planted(
+        f"{_SQL}/payloads.py",
+        '                " AND NOT EXISTS'
+        ' (SELECT 1 FROM message_payloads WHERE payload = payloads.name)"\n',
+        "",
+        seed=49,
+        home="serve",
+    ),
+    "a settlement that is not counted": Planted(
+        f"{_SQL}/settling.py",
+        "        writing.count(steps.counts.counts)\n",
+        "",
+        seed=19,
+        home="serve",
+    ),
 }
 
 
