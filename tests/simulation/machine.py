@@ -182,14 +182,16 @@ class Machine:
         process, verb = connection.process, statement.split(None, 1)[0]
         fate = self._fate(statement, verb, is_write=connection.writes)
         connection.note(statement)
-        if self._is_struck(process, {verb, *connection.tasks}, "before"):
-            if verb == "COMMIT" and self.chance.random() < 0.7:
+        stores = verb == "COMMIT" and bool(connection.journal)
+        aims = connection.tasks | {verb} if stores or verb != "COMMIT" else connection.tasks
+        if self._is_struck(process, aims, "before"):
+            if stores and self.chance.random() < 0.7:
                 self._die_inside(connection, effect)
             self._kill(connection, "before", verb)
         began = self.kernel.now
         self.kernel.sleep(fate.before)
         result = self._done(connection, statement, effect, fate)
-        if self._is_struck(process, {verb, *connection.tasks}, "after"):
+        if self._is_struck(process, aims, "after"):
             self._kill(connection, "after", verb)
         self.kernel.sleep(fate.after)
         if (took := self.kernel.now - began) > SLOW:
