@@ -241,7 +241,7 @@ PLANTED = {
         f"{_SQL}/leases.py",
         "    text = open_text(body.decode(), open_keys(writing, number))\n",
         "    text = body.decode()\n",
-        seed=49,
+        seed=56,
         home="serve",
     ),
     "a retry's timer forgotten": Planted(
@@ -269,7 +269,7 @@ PLANTED = {
         home="serve",
     ),
     "commits that are not synced": Planted(
-        f"{_SQL}/sqlite.py", '"synchronous = FULL"', '"synchronous = NORMAL"', 69, home="serve"
+        f"{_SQL}/sqlite.py", '"synchronous = FULL"', '"synchronous = NORMAL"', 19, home="serve"
     ),
     "a start without the checkpoint": Planted(
         f"{_SQL}/sqlite.py",
