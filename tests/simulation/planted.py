@@ -237,6 +237,46 @@ PLANTED = {
         "                self._flush_soon()\n",
         seed=69,
     ),
+    "dead letters to another account": Planted(
+        f"{_TIMERS}/dead_letters.py",
+        "            stored = self.store.write(target.destination, path, *written)\n",
+        "            there = replace(target.destination, account='testing')\n"
+        "            stored = self.store.write(there, path, *written)\n",
+        seed=79,
+    ),
+    "a dead letter that counts attempts wrongly": Planted(
+        "shared/deadletter/record.py",
+        '        "deliveryAttempts": delivery.attempts,\n',
+        '        "deliveryAttempts": delivery.attempts + 7,\n',
+        seed=79,
+    ),
+    "pushes to the first endpoint for ever": Planted(
+        f"{_DELIVERING}/push.py",
+        "            exchange = await self.pusher.send(",
+        "            first = globals().setdefault('_FIRST', {})\n"
+        "            outbound = outbound._replace(url=first.setdefault(part.key, outbound.url))\n"
+        "            exchange = await self.pusher.send(",
+        seed=19,
+    ),
+    "an expiry ignored": Planted(
+        "shared/subscriptions/subscription.py",
+        "        return self.expires_at is not None and self.expires_at <= now\n",
+        "        return False\n",
+        seed=22,
+    ),
+    "a replay of every other record": Planted(
+        "shared/engine/replaying/batches.py",
+        "            batch.texts.append(text)\n            batch.records.append(number)\n",
+        "            if number % 2:\n                return\n"
+        "            batch.texts.append(text)\n            batch.records.append(number)\n",
+        seed=56,
+    ),
+    "waits six times as long": Planted(
+        "shared/delivery/policy.py",
+        "terms.scaled(wait + spread * jitter)",
+        "terms.scaled((wait + spread * jitter) * 6)",
+        seed=89,
+    ),
     "a settled part that comes again after a kill": Planted(
         f"{_SQL}/leases.py",
         "    text = open_text(body.decode(), open_keys(writing, number))\n",
@@ -385,7 +425,9 @@ def _found_by(folder: Path, bug: Planted, first: int, seeds: int) -> str:
         check=False,
     )
     first_line = next((each for each in found.stdout.splitlines() if each.startswith("seed ")), "")
-    return first_line or ("" if found.returncode == 0 else found.stderr[-400:])
+    if not first_line and found.returncode:
+        raise RuntimeError(f"the simulation failed on {bug.file}: {found.stderr[-400:]}")
+    return first_line
 
 
 def main(names: Sequence[str]) -> int:

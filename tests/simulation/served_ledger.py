@@ -15,6 +15,7 @@ from shared.adapters.sql.leases import DEATHS
 from shared.delivery.policy import EndReason, EndState
 from shared.engine.ports import Queue, Receipt, Received, Table
 from shared.engine.ports.settling import Ended
+from shared.subscriptions.subscription import DeadLetterDestination
 from shared.telemetry import LogLine
 from tests.simulation.kernel import Process
 from tests.simulation.ledger import Ledger, Push
@@ -65,8 +66,8 @@ class ServedLedger(Ledger):
     def _document(self, process: Process, change: Change) -> None:
         kind, topic, name = change.key
         self.note(f"{process.name} {'stores' if change.new else 'deletes'} {kind} {topic} {name}")
-        if kind == Table.EVENT_SUBSCRIPTIONS:
-            self._stored(topic, name, json.loads(change.new[3]) if change.new else None)
+        document = json.loads(change.new[3]) if change.new else None
+        self._documented(Table(kind), topic, name, document)
 
     def _message(self, process: Process, change: Change) -> None:
         old, new = change.old, change.new
@@ -134,7 +135,7 @@ class ServedLedger(Ledger):
         if change.new and not change.old:
             container, path, *_, body = change.new
             if container != "poison":
-                self._buried(path, body)
+                self._buried(DeadLetterDestination(container=container), path, body)
             elif not self._deadly:
                 self.find("poison", path)
 

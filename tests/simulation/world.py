@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from shared.adapters.sql.database import micros
 from shared.engine.ports import Queue
 from shared.engine.timers.waiting_events import read_offsets, unfinished_events
-from tests.simulation.callers import Callers
+from tests.simulation.callers import PUBLISHER_WAITS, Callers
 from tests.simulation.endpoints import Endpoints
 from tests.simulation.kernel import Kernel, Stuck
 from tests.simulation.ledger import Finding, Ledger
@@ -22,6 +22,7 @@ from tests.simulation.storage import Storage, Storm
 
 LATE = 7200.0  # seconds after its time for which a message may be left
 QUIET = 2400.0  # seconds after the last message, in which what is counted becomes right
+HEALED = 1000.0  # seconds after which all processes run, and every event is taken
 RETENTION = 16 * DAY  # seconds after which nothing is kept
 
 
@@ -84,7 +85,7 @@ class World:
             findings=self.ledger.findings,
             promised=sum(each.is_promised for each in self.ledger.entries.values()),
             seconds=self.kernel.now,
-            seen=self._seen,
+            seen=self._seen + self.ledger.seen,
             digest=self.ledger.digest.hexdigest(),
             story=self.ledger.story or (),
         )
@@ -98,7 +99,8 @@ class World:
                 player = next(each for each in self._players if hasattr(each, step.what))
                 kernel.at(step.at, partial(getattr(player, step.what), **step.args))
         kernel.at(plan.heals_at, self._heal)
-        kernel.run(max([plan.heals_at, *(each.at for each in plan.steps)]) + 60)
+        last = max([plan.heals_at + HEALED, *(each.at for each in plan.steps)])
+        kernel.run(last + 2 * PUBLISHER_WAITS)
         while not self._is_quiet() and not self._is_late() and kernel.now < plan.ends_at:
             kernel.run(kernel.now + 300)
         kernel.run(kernel.now + (RETENTION if plan.is_long else 0))
@@ -110,6 +112,7 @@ class World:
     def _heal(self) -> None:
         self.ledger.note("all is well from now on")
         self.processes.heal()
+        self.kernel.at(self.kernel.now + HEALED, self._callers.publish_to_all)
         self._callers.resume_all()
 
     def _is_late(self) -> bool:
