@@ -172,6 +172,7 @@ class Processes:
         before, seconds = instance.freeze
         if when == "before" and before in request:
             instance.freeze = ("", 0.0)
+            self._seen["frozen before a request"] += instance.is_well
             self.freeze(slot, seconds, "")
             self._kernel.sleep(USUAL)
         death = instance.death

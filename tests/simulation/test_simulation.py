@@ -26,7 +26,8 @@ OCCURS = {
     *STORMS,
     *("killed before", "killed after", "killed while", "frozen"),
     *("a clock jumps", "a wrong clock at start", "timers overlap"),
-    *("published 200", "published 503"),
+    *("published 200", "published 503", "frozen before a request"),
+    *("replayed", "paused", "resumed", "moved", "updated", "expired", "deleted"),
     *(f"endpoint {each}" for each in ("slow", "late", "hangs", "fails", "refused", "throttles")),
     *(f"endpoint {each}" for each in ("lost answers", "400", "401", "404", "413")),
 }
