@@ -176,6 +176,7 @@ class Ledger:
         self._told = set[Process]()  # that storage has told its time
         self._unnoticed = 0.0  # seconds by which clocks differ
         self._ahead: defaultdict[Process, float] = defaultdict(float)  # seconds of its clock
+        self._put_right = set[Process]()  # their clocks were far off
         self._holders: dict[str, tuple[Process, float]] = {}  # of messages
         self._held: dict[str, float] = {}  # until when each subscription is or was, so far
         # By place and folder, and path: when it was first written, and its events.
@@ -700,12 +701,16 @@ class Ledger:
 
     def _unnoticed_of(self, process: Process, sign: int) -> float:
         """Return by what its clock is ahead (1) or behind (-1), as far as nobody notices."""
+        if process in self._put_right:
+            return UNNOTICED  # which storage's time and it may differ by
         return min(max(sign * self._ahead[process], 0.0), UNNOTICED)
 
     def _differs_by(self, process: Process, seconds: float) -> None:
         """Enter by what a clock is wrong; up to ten seconds nobody notices."""
         if abs(seconds) <= UNNOTICED:
             self._ahead[process] += seconds
+        else:
+            self._put_right.add(process)
         self._unnoticed += min(abs(seconds), UNNOTICED)
 
     def _before_now(self, calm: float = 20.0) -> float:
