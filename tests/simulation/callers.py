@@ -103,6 +103,9 @@ class Callers:
 
     def publish_to_all(self) -> None:
         """Publish an event to each topic; no fault is left that might refuse it."""
+        if not all(each.is_well for each in self._processes.slots):  # one is still frozen
+            self._kernel.at(self._kernel.now + PUBLISHER_WAITS, self.publish_to_all)
+            return
         for topic in self._keys:
             answers = self.publish(topic, 1, 0)
 

@@ -135,7 +135,8 @@ class Entry:
     is_promised: bool = False
     pushes: int = 0
     failures: defaultdict[int, list[Failure]] = field(default_factory=lambda: defaultdict(list))
-    # By attempts made: those that no push has followed yet; and with which status each ended.
+    followed: defaultdict[int, list[Failure]] = field(default_factory=lambda: defaultdict(list))
+    # By attempts made: those that no push has followed yet, or one has; and with which status.
     statuses: defaultdict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
     repeats: int = 0  # pushes that follow no failure of their own
     ends: int = 0
@@ -470,7 +471,7 @@ class Ledger:
         failures = entry.failures[push.made]
         if failures:
             self._judge_late(entry, event, failures[-1], push.made)
-            self._judge_wait(entry, event, failures.pop(0), push.made)
+            self._judge_wait(entry, event, failures, push.made)
             return
         is_first = not (push.made or entry.pushes)
         entry.repeats += not is_first
@@ -514,25 +515,38 @@ class Ledger:
         if left < DAY and self._is_right(by):
             self.find("deleted early", f"a payload is kept for {left:.0f} s")
 
-    def _judge_wait(self, entry: Entry, event: Published, failure: Failure, made: int) -> None:
-        failed_at, status, is_dated = failure
-        if not is_dated:
-            return
+    def _judge_wait(
+        self, entry: Entry, event: Published, failures: list[Failure], made: int
+    ) -> None:
+        """Judge a push by the failure that it may follow soonest: one of several, with copies."""
         profile = self._profile(event.topic)
         steps, tail = profile.schedule.steps, profile.schedule.tail
         step = steps[made - 1] if made <= len(steps) else tail
-        if step is None:
+        rules = profile.endpoints[EndpointType.WEBHOOK]
+
+        def due(failure: Failure) -> float:
+            failed_at, status, is_dated = failure
+            if step is None or not is_dated:
+                return 0.0
+            at = failed_at + step.total_seconds()
+            if profile.schedule.by_age:
+                at = min(at, event.at + step.total_seconds())
+            least = rules.minimum_delay.get(status, rules.other_minimum_delay)
+            return max(at, failed_at + least.total_seconds()) if status else at
+
+        failure = min(failures, key=due)
+        now, followed = self._kernel.now, entry.followed[made]
+        is_copy = entry.repeats < entry.copies and any(due(each) <= now for each in followed)
+        if due(failure) > now and is_copy:
+            entry.repeats += 1  # the retry of that one was stored twice
+            return
+        failures.remove(failure)
+        followed.append(failure)
+        if step is None and failure.is_dated:
             if not self._unnoticed:
                 self.find("too often", "the schedule has no further step", entry)
             return
-        due = failed_at + step.total_seconds()
-        if profile.schedule.by_age:
-            due = min(due, event.at + step.total_seconds())
-        rules = profile.endpoints[EndpointType.WEBHOOK]
-        if status:
-            least = rules.minimum_delay.get(status, rules.other_minimum_delay)
-            due = max(due, failed_at + least.total_seconds())
-        early = due - self._kernel.now
+        early = due(failure) - now
         doubt = AHEAD if not all(map(self._is_right, self._processes.values())) else 0.0
         if early > EARLY + self._unnoticed + doubt:
             self.find("early", f"{early:.1f} s before its step", entry)
