@@ -66,9 +66,19 @@ def _refuse_links(folder: Path) -> None:
         )
 
 
-def take_folder(folder: Path) -> None:
+def lost(folder: Path) -> str:
+    """Say of a *folder* that a server has had, and has no database, what to do."""
+    return (
+        f"'{folder}' is a server's, but has no database: a server begins there with nothing. If "
+        f"there was one, bring back a copy: pushgrid restore FILE --data {folder}"
+    )
+
+
+def take_folder(folder: Path) -> bool:
     """
     Make *folder* the server's, which `check_folder` has found usable: 0700, with its mark.
+
+    Return whether it was nobody's before.
 
     Raises:
         CannotStart: the system refuses.
@@ -77,7 +87,7 @@ def take_folder(folder: Path) -> None:
         folder.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
         if stat.S_IMODE(folder.stat().st_mode) != _PRIVATE:
             folder.chmod(_PRIVATE)
-        _write_new(folder / MARK, _TEXT)
+        return _write_new(folder / MARK, _TEXT)
     except OSError as error:
         raise _unusable(folder, error) from None
 
@@ -121,11 +131,11 @@ def read_admin_key(folder: Path) -> str:
     return text
 
 
-def _write_new(path: Path, text: str) -> None:
-    """Write a file that only this user may read, durably; nothing if it exists."""
+def _write_new(path: Path, text: str) -> bool:
+    """Write a file that only this user may read, durably; ``False``: it exists."""
     partial = path.with_name(f".{path.name}-{os.getpid()}")
     if path.exists():
-        return
+        return False
     with suppress(FileNotFoundError):
         partial.unlink()
     with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
@@ -138,6 +148,7 @@ def _write_new(path: Path, text: str) -> None:
     finally:
         partial.unlink()
     sync_folder(path.parent)
+    return True
 
 
 def sync_folder(folder: Path) -> None:

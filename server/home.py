@@ -65,6 +65,10 @@ class Home(Protocol):
                 do.
         """
 
+    @property
+    def is_new(self) -> bool:
+        """Whether nothing was ever stored in it before `open`; used after that has returned."""
+
     def has_waiting(self, key: SubscriptionKey) -> bool:
         """
         Tell exactly whether events wait for a subscription, given up ones included; on a thread.

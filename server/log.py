@@ -10,6 +10,8 @@ from datetime import UTC, datetime
 from shared.settings import LogFormat
 from shared.telemetry import LOGGER, TextLines
 
+_OWN_TIME = ',"time":'  # as a compact line of flat fields has it: within texts quotes are escaped
+
 
 def begin_log(chosen: LogFormat) -> None:
     """Log what the app tells as information, and warnings of everything else."""
@@ -27,12 +29,20 @@ def begin_log(chosen: LogFormat) -> None:
 
 
 class _Json(logging.Formatter):
-    """``{"time": …, "level": …}`` and the members of the app's line, or logger and message."""
+    """
+    ``{"time": …, "level": …}`` and the members of the app's line, or logger and message.
+
+    An app's line that has a time of its own keeps that one alone.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
-        head = json.dumps({"time": _time(record), "level": record.levelname.lower()})
+        level = {"level": record.levelname.lower()}
+        head = json.dumps({"time": _time(record)} | level)
         if record.name == LOGGER:
-            return f"{head[:-1]}, {record.getMessage()[1:]}"
+            line = record.getMessage()
+            if _OWN_TIME in line:
+                head = json.dumps(level)
+            return f"{head[:-1]}, {line[1:]}"
         told = {"logger": record.name, "message": _message(record)}
         return f"{head[:-1]}, {json.dumps(told)[1:]}"
 

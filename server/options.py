@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import errno
 import socket
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
@@ -16,6 +17,7 @@ from shared.settings import NAMES, Settings
 from shared.settings.network_settings import Network
 
 LOOPBACK = ip_address("127.0.0.1")
+_AGAIN_IN = 0.1  # seconds
 _CLIENT_HEADER, _ADMIN_KEY = NAMES["client_ip_header"], NAMES["admin_key"]
 
 
@@ -73,9 +75,17 @@ def load_tls(options: ServerOptions) -> ServerTls | None:
     return ServerTls(options.tls_cert, options.tls_key) if options.tls_cert else None
 
 
-def bind(host: IPv4Address | IPv6Address, port: int) -> socket.socket:
+def bind(
+    host: IPv4Address | IPv6Address,
+    port: int,
+    *,
+    again: int = 0,
+    wait: Callable[[float], object] = time.sleep,
+) -> socket.socket:
     """
     Bind *port* (0: a free one) of *host* without listening on it yet.
+
+    One that is in use is tried *again* so many times: a server that was killed may still have it.
 
     Raises:
         CannotStart: it is in use or not permitted, or the address is not this machine's.
@@ -88,6 +98,9 @@ def bind(host: IPv4Address | IPv6Address, port: int) -> socket.socket:
         taken.bind((str(host), port))
     except OSError as error:
         taken.close()
+        if again and error.errno == errno.EADDRINUSE:
+            wait(_AGAIN_IN)
+            return bind(host, port, again=again - 1, wait=wait)
         raise port_refused(host, port, error) from None
     return taken
 

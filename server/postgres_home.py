@@ -125,6 +125,10 @@ class PostgresHome:
         self._clock.follow(self.store.time.now)
         self._clock.storage_answered(self.store.time.now(), 0.0)
 
+    @property
+    def is_new(self) -> bool:
+        return self.store.database.is_new
+
     def has_waiting(self, key: SubscriptionKey) -> bool:
         return any(key.folded in found for found in self.store.queues.unfinished())
 

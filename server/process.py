@@ -22,7 +22,7 @@ from typing import NamedTuple, Protocol
 import uvloop
 
 from server import azure_accounts, storage_kinds
-from server.data_folder import admin_key, check_folder, drop_admin_key, take_folder
+from server.data_folder import admin_key, check_folder, drop_admin_key, lost, take_folder
 from server.deliveries import Deliveries
 from server.environment import (
     CLIENT_ADDRESS,
@@ -68,6 +68,7 @@ _ANSWERING_SECONDS = 5.0  # and for requests
 STORING_SECONDS = 5.0  # and for what is in memory
 #: Seconds that an end in order takes at most.
 LONGEST_END = DELIVERING_SECONDS + _ANSWERING_SECONDS + 2 * STORING_SECONDS
+_PORT_TRIES = 30  # in 3 s
 _PRIVATE = 0o077
 _ADMIN_KEY = NAMES["admin_key"]
 
@@ -93,6 +94,7 @@ class Prepared(NamedTuple):
     settings: Settings
     tls: ServerTls | None
     taken: socket
+    is_new_folder: bool = True  # else an earlier server has had it
 
     @property
     def url(self) -> str:
@@ -125,17 +127,18 @@ def prepare(
             storage_kinds.check_kind(options.data, storage_kinds.read_mounts())
     if read_file:
         read_file(settings)
-    taken = bind(options.host, options.port)
+    taken = bind(options.host, options.port, again=_PORT_TRIES)
     os.umask(_PRIVATE)
+    is_new = True
     try:
         if options.data:
-            take_folder(options.data)
+            is_new = take_folder(options.data)
             key = settings.admin_key or admin_key(options.data)
             settings = read_server_settings({**environ, _ADMIN_KEY: key})
     except CannotStart:
         taken.close()
         raise
-    return Prepared(options, environ, settings, tls, taken)
+    return Prepared(options, environ, settings, tls, taken, is_new)
 
 
 def serve(
@@ -194,9 +197,12 @@ class RunningServer:
             raise CannotStart(error.message) from None
         settings = self.prepared.settings
         if folder := self.prepared.options.data:
+            if self.home.is_new and not self.prepared.is_new_folder:
+                telemetry.warning("store.new", detail=lost(folder))
             drop_admin_key(folder, {settings.admin_key, settings.admin_key_2})
         try:
             await asyncio.to_thread(self._tell_unknown_accounts)
+            await asyncio.to_thread(self._tell_doubtful_tls)
             await self._serve()
         finally:
             await _within(STORING_SECONDS, self.home.close())
@@ -282,6 +288,7 @@ class RunningServer:
                 if self.prepared.tls:
                     await asyncio.to_thread(self.prepared.tls.reload)
                     telemetry.info("tls.reloaded")
+                    await asyncio.to_thread(self._tell_doubtful_tls)
             except CannotStart as error:
                 telemetry.error("tls.not_reloaded", detail=str(error))
             self.beside.reload()
@@ -302,6 +309,11 @@ class RunningServer:
         stored = self.home.store.documents.list_all(Table.EVENT_SUBSCRIPTIONS)
         for account, detail in azure_accounts.unknown(stored, self.prepared.settings).items():
             telemetry.warning("account.unknown", account=account, detail=detail)
+
+    def _tell_doubtful_tls(self) -> None:
+        tls = self.prepared.tls
+        if tls and (detail := tls.doubt(self.app.clock.now())):
+            telemetry.warning("tls.doubtful", detail=detail)
 
     def _take_signals(self) -> None:
         loop = asyncio.get_running_loop()

@@ -51,8 +51,8 @@ class ServedApp:
         self.has_console = settings.console
         self._off_loop = threads.pool("requests", _THREADS)
 
-    async def answer(self, request: HttpRequest, path: str) -> HttpAnswer:
-        """Answer *request*; *path* is its decoded one."""
+    async def answer(self, request: HttpRequest, path: str, by: str = "") -> HttpAnswer:
+        """Answer *request*; *path* is its decoded one, *by* who asks within this process."""
         found = routes.find(request.method, path)
         if found is None:
             return HttpAnswer(status=404)
@@ -60,11 +60,11 @@ class ServedApp:
         request = replace(request, params=params)
         if to is To.PUBLISHING:
             return await self.publish(request)
-        return await self._off_loop(partial(self._use_case(to), request))
+        return await self._off_loop(partial(self._use_case(to, by), request))
 
-    def _use_case(self, to: To) -> Callable[[HttpRequest], HttpAnswer]:
+    def _use_case(self, to: To, by: str) -> Callable[[HttpRequest], HttpAnswer]:
         if to is To.MANAGING:
-            return self.manage
+            return partial(self.app.manage.run, by=by)
         if to is To.BLOBS:
             return partial(answer_blob, self.app)
         return partial(web_routes.answer, self)

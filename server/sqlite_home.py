@@ -12,10 +12,12 @@ import apsw
 
 from server import azure_accounts
 from server.blobs import BLOBS
+from server.data_folder import MARK, lost
 from server.failure import CannotStart
 from shared import telemetry
 from shared.adapters.sql import sqlite
 from shared.adapters.sql.documents import list_documents
+from shared.adapters.sql.folder import waiting
 from shared.adapters.sql.store import SqlStore
 from shared.app import BackgroundWork
 from shared.clock import Deadline
@@ -42,7 +44,9 @@ def check_store(folder: Path, settings: Settings | None) -> str | None:
         CannotStart: this program can't use it.
     """
     try:
-        if not sqlite.check_store(folder) or not settings:
+        if not sqlite.check_store(folder):
+            return lost(folder) if (folder / MARK).exists() and not waiting(folder) else None
+        if not settings:
             return None
         with sqlite.reading(folder) as read:
             stored = read(lambda reading: list_documents(reading, Table.EVENT_SUBSCRIPTIONS))
@@ -111,6 +115,10 @@ class SqliteHome:
             loop.call_soon_threadsafe(self._died.set)
 
         self.store = await self._off_loop(partial(self._make, died=died, give_up=give_up))
+
+    @property
+    def is_new(self) -> bool:
+        return self.store.database.run == 1
 
     def has_waiting(self, key: SubscriptionKey) -> bool:
         return any(key.folded in found for found in self.store.queues.unfinished())

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ssl
+from datetime import datetime, timedelta
 from pathlib import Path
+
+from cryptography import x509
 
 from server.failure import CannotStart
 
@@ -14,6 +17,7 @@ _REMEDIES = {
     "chain and a key, both as PEM",
     "EE_KEY_TOO_SMALL": "the key is too small: use RSA of 2,048 bits or more, or ECDSA",
 }
+_SOON = timedelta(days=14)
 _NO_KEY = "they can't be loaded: name a certificate with its chain and its key, both as PEM"
 
 
@@ -30,6 +34,28 @@ class ServerTls:
         """Load both again. Raises CannotStart; then what was loaded goes on."""
         _load(_context(), *self._files)  # A pair that is half replaced never serves.
         _load(self.context, *self._files)
+
+    def doubt(self, now: datetime) -> str | None:
+        """Return why clients refuse the certificate *now*, or soon; ``None``: they don't."""
+        path = self._files[0]
+        try:
+            found = x509.load_pem_x509_certificates(path.read_bytes())[0]
+        except (OSError, ValueError) as error:
+            return f"--tls-cert {path}: its time can't be read ({error}): renew it."
+        begin, end = found.not_valid_before_utc, found.not_valid_after_utc
+        if now < begin:
+            why = f"is not valid before {_shown(begin)}: correct the clock, or name another one"
+        elif now > end:
+            why = f"has expired on {_shown(end)}: renew it"
+        elif now > end - _SOON:
+            why = f"expires on {_shown(end)}: renew it"
+        else:
+            return None
+        return f"--tls-cert {path} {why}. SIGHUP has a server read it again."
+
+
+def _shown(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%d %H:%M} UTC"
 
 
 def _context() -> ssl.SSLContext:

@@ -36,11 +36,11 @@ class BesideTheApp:
 
     def before_deliveries(self, app: ServedApp) -> None:
         if self._hold:
-            pause_all(deployment_of(app, self._url))
+            pause_all(deployment_of(app, self._url, "--hold"))
 
     def begin(self, app: ServedApp) -> None:
         if self._file:
-            api = deployment_of(app, self._url)
+            api = deployment_of(app, self._url, f"--file {self._file.name}")
             app.threads.begin(
                 partial(self._file.follow, api, app.home.has_waiting, lambda: app.home.is_elected)
             )

@@ -116,5 +116,5 @@ def restore(file: Path, data: Path | None, store: str | None) -> None:
     except (CannotStart, StoreRefused) as error:
         said = error.message if isinstance(error, StoreRefused) else str(error)
         raise CommandFailed(said, REFUSED) from None
-    say(f"{data} has the data of {file}; what it had is in {former}.")
+    say(f"{data} has the data of {file}{f'; what it had is in {former}' if former else ''}.")
     say(f"Next: pushgrid serve --data {data} --hold")

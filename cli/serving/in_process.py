@@ -42,14 +42,14 @@ class InProcess(Deployment):
         return found
 
 
-def deployment_of(app: ServedApp, url: str) -> InProcess:
+def deployment_of(app: ServedApp, url: str, by: str = "") -> InProcess:
     """
     Return the deployment of *app* for an operator, called on a thread beside its event loop.
 
-    *url* is where it is reached.
+    *url* is where it is reached; *by* is recorded as who did it, else the admin key.
     """
     return InProcess(
         url=url,
         token=lambda: app.settings.admin_key or "",
-        answer=lambda request, path: app.on_loop(app.answer(request, path)),
+        answer=lambda request, path: app.on_loop(app.answer(request, path, by)),
     )

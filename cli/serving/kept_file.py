@@ -28,9 +28,9 @@ from shared.subscriptions.subscription import SubscriptionKey
 _FIRST_SECONDS, _LONGEST_SECONDS = 10.0, 600.0
 _ELECTED_SECONDS = 5.0  # between looks whether this process is elected
 _SYSTEM_TOPICS = "systemTopics"
-_NO_KEYS = (
-    f"its keys in the file are ignored: the server makes them ({NAMES['local_shortcuts']} is not "
-    "set)"
+_IGNORED = (
+    "its {} in the file is ignored: the server makes keys, and endpoints are asked "
+    f"({NAMES['local_shortcuts']} is not set)"
 )
 
 HasWaiting = Callable[[SubscriptionKey], bool]
@@ -46,7 +46,7 @@ class KeptFile:
 
     def __init__(self, path: Path, *, prune: bool) -> None:
         self._path = path
-        self._name = path.name
+        self.name = path.name
         self._prune = prune
         self._settings: Settings | None = None
         self._wanted: Configuration | None = None
@@ -102,7 +102,7 @@ class KeptFile:
         try:
             self.read(self._settings)
         except CommandFailed as error:
-            telemetry.error("file.faulty", file=self._name, detail=error.message)
+            telemetry.error("file.faulty", file=self.name, detail=error.message)
             return False
         self._told.clear()
         return True
@@ -110,7 +110,7 @@ class KeptFile:
     def _apply(self, api: Deployment, wanted: Configuration, has_waiting: HasWaiting) -> bool:
         """Bring *api* to the file; return whether all of it was done."""
         try:
-            return self._carry_out(api, self._without_ignored_keys(wanted), has_waiting)
+            return self._carry_out(api, self._without_shortcuts(wanted), has_waiting)
         except (CommandFailed, AppError) as error:
             self._tell_refused([error.message])
         except CancelledError:  # the server ends
@@ -126,7 +126,7 @@ class KeptFile:
         left = {each.id.title: kept[each.id.folded] for each in unnamed if each.id.folded in kept}
         for title, why in left.items():
             if self._is_news(title, why):
-                telemetry.warning("file.unnamed", file=self._name, resource=title, detail=why)
+                telemetry.warning("file.unnamed", file=self.name, resource=title, detail=why)
         done: list[Change] = []
 
         def take(change: Change) -> None:
@@ -138,17 +138,20 @@ class KeptFile:
         self._tell_refused(refused)
         if not refused:
             changed = sum(each.changes_something for each in done)
-            telemetry.info("file.applied", file=self._name, changed=changed)
+            telemetry.info("file.applied", file=self.name, changed=changed)
         return not refused and not (self._prune and left)
 
-    def _without_ignored_keys(self, wanted: Configuration) -> Configuration:
-        """Return what the server takes: elsewhere than locally it makes the keys itself."""
+    def _without_shortcuts(self, wanted: Configuration) -> Configuration:
+        """Return what the server takes: keys and assumed consent are for local use."""
         if self._settings is None or self._settings.local_shortcuts:
             return wanted
         for each in wanted.resources:
             if each.keys:
-                self._tell_doubt(each.id.title, _NO_KEYS)
-        return replace(wanted, resources=tuple(replace(each, keys={}) for each in wanted.resources))
+                self._tell_doubt(each.id.title, _IGNORED.format("member 'keys'"))
+            if each.is_consent_assumed:
+                self._tell_doubt(each.id.title, _IGNORED.format("member 'consent'"))
+        taken = (replace(each, keys={}, is_consent_assumed=False) for each in wanted.resources)
+        return replace(wanted, resources=tuple(taken))
 
     def _kept(
         self, api: Deployment, unnamed: Sequence[Change], has_waiting: HasWaiting
@@ -172,7 +175,7 @@ class KeptFile:
 
     def _tell_refused(self, faults: Sequence[str]) -> None:
         for fault in faults:
-            telemetry.error("file.refused", file=self._name, detail=fault)
+            telemetry.error("file.refused", file=self.name, detail=fault)
 
     def _tell_done(self, change: Change) -> None:
         """Log what was done; without differences, which may have secrets of the file."""

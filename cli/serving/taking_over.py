@@ -8,10 +8,11 @@ import os
 import re
 import secrets
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -27,10 +28,12 @@ from server.failure import CannotStart
 from server.home import HomeFactory
 from server.served_app import ServedApp, new_clock
 from server.sqlite_home import SqliteHome
-from shared.adapters.sql.dead_letters import SqlDeadLetters
+from shared.adapters.sql.dead_letters import POISON, SqlDeadLetters
 from shared.adapters.threads import SystemThreads
+from shared.arm.dead_letter_codec import STORAGE_NAME_RULE, is_storage_name
 from shared.clock import moment_of
 from shared.deadletter.blob_summary import BlobSummary
+from shared.deadletter.reader import UnreadableBlob, UnreadableRecord, elements, read_record
 from shared.errors import AppError, InvalidSettings
 from shared.settings import NAMES
 
@@ -39,6 +42,7 @@ _SETTINGS = (
     f"{NAMES['allow_http']} and {NAMES['own_account']}, for this command too"
 )
 _URL = "http://127.0.0.1"
+_SHOWN = 10  # faults
 _ACCOUNT = "storageAccounts/{}(?![a-z0-9])"
 
 
@@ -116,7 +120,7 @@ def _read(file: Path) -> Mapping[str, Any]:
 
 def _resources(document: Mapping[str, Any]) -> _Take:
     def take(app: ServedApp) -> tuple[int, Sequence[str]]:
-        api = replace(deployment_of(app, _URL), scope=document["scope"])
+        api = replace(deployment_of(app, _URL, "pushgrid import"), scope=document["scope"])
         named = re.compile(_ACCOUNT.format(re.escape(document["account"])), re.IGNORECASE)
         text = named.sub(f"storageAccounts/{app.home.store.account}", json.dumps(document))
         done, faults = 0, []
@@ -142,29 +146,83 @@ def _described(file: Path) -> tuple[BlobSummary | None, datetime | None]:
     """Return what `export_blobs` has written beside a blob; nothing if it is another's copy."""
     if not file.exists():
         return None, None
-    known = json.loads(file.read_bytes())
-    return BlobSummary.from_metadata(known["metadata"]), moment_of(known["written"])
+    try:
+        known = json.loads(file.read_bytes())
+        return BlobSummary.from_metadata(known["metadata"]), moment_of(known["written"])
+    except (ValueError, LookupError, TypeError, AttributeError):
+        raise ValueError(f"'{file.name}' beside it can't be read: export it again") from None
+
+
+class _Copied(NamedTuple):
+    """A file that is the copy of a blob."""
+
+    file: Path
+    container: str
+    path: str
+    summary: BlobSummary | None
+    written: datetime | None
 
 
 def _dead_letters(folder: Path) -> _Take:
-    """Take files that stand below the names of their containers, as a copy of blobs has them."""
+    """
+    Take files that stand below the names of their containers, as a copy of blobs has them.
+
+    Raises:
+        CommandFailed: one of them is no such copy; then none is taken.
+    """
+    copied: list[_Copied] = []
+    faults: list[str] = []
+    for file in sorted(folder.rglob("*")):
+        if file.suffix == METADATA or not file.is_file():
+            continue
+        try:
+            copied.append(_copied(folder, file))
+        except (OSError, ValueError) as error:
+            faults.append(f"{file}: {error}")
+    if faults:
+        rest = [f"{len(faults) - _SHOWN} more"] if len(faults) > _SHOWN else []
+        told = "\n".join([*faults[:_SHOWN], *rest])
+        raise CommandFailed(f"nothing is taken over of '{folder}':\n{told}", REFUSED)
 
     def take(app: ServedApp) -> tuple[int, Sequence[str]]:
-        store, done, faults = app.home.store.dead_letters, 0, []
+        store, done, failed = app.home.store.dead_letters, 0, []
         assert isinstance(store, SqlDeadLetters)  # noqa: S101 - of both homes
-        files = (each for each in folder.rglob("*") if each.is_file() and each.suffix != METADATA)
-        for file in sorted(files):
-            if file.suffix == PARTIAL:
-                faults.append(f"{file}: not whole, its export was killed: export into it again")
-                continue
-            container, *path = file.relative_to(folder).parts
+        for each in copied:
+            at = each.written or app.clock.now()
             try:
-                summary, written = _described(file.with_name(file.name + METADATA))
-                at = written or app.clock.now()
-                store.take_over(container, "/".join(path), file.read_bytes(), summary, at)
+                store.take_over(each.container, each.path, each.file.read_bytes(), each.summary, at)
                 done += 1
-            except (AppError, OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-                faults.append(f"{file}: {error}")
-        return done, faults
+            except (AppError, OSError) as error:
+                failed.append(f"{each.file}: {error}")
+        return done, failed
 
     return take
+
+
+def _copied(folder: Path, file: Path) -> _Copied:
+    """Return what *file* is the copy of. Raises ValueError, or OSError: of no dead letters."""
+    if file.suffix == PARTIAL:
+        raise ValueError("not whole, its export was killed: export into it again")
+    container, *path = file.relative_to(folder).parts
+    if not path:
+        raise ValueError("it stands in no folder that has the name of its container")
+    if not is_storage_name(container):
+        raise ValueError(
+            f"the name of a container {STORAGE_NAME_RULE}: '{container}' is none. Name the folder "
+            "that has a folder for each container"
+        )
+    _check_body(container, file.read_bytes())
+    summary, written = _described(file.with_name(file.name + METADATA))
+    return _Copied(file, container, "/".join(path), summary, written)
+
+
+def _check_body(container: str, body: bytes) -> None:
+    """Return if *body* has dead letters, or a poison record; else raise ValueError."""
+    if container == POISON:
+        with suppress(ValueError):
+            if isinstance(json.loads(body), dict):
+                return
+        raise ValueError("it is no poison record")
+    for number, each in enumerate(map(read_record, elements(body)), 1):
+        if isinstance(each, UnreadableRecord):
+            raise UnreadableBlob(f"record {number} is no dead letter: {each.fault}")

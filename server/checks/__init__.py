@@ -25,6 +25,7 @@ from server.environment import read_server_settings, with_secrets
 from server.failure import CannotStart
 from server.options import ServerOptions, bind, check_admin_key, check_exposure, load_tls
 from server.storage_kinds import fault_of, mount_of, read_mounts
+from shared.clock import SystemClock
 from shared.settings import Settings, unknown
 
 __all__ = ["Finding", "find_all"]
@@ -47,7 +48,7 @@ def find_all(
     settings: list[Settings] = []
     yield _tried("settings", lambda: settings.append(_settings(options, environ)))
     yield from _unknown(environ, settings)
-    yield _tried("TLS files", partial(load_tls, options), "none" if not options.tls_cert else "")
+    yield _tried("TLS files", partial(_tls, options), "none" if not options.tls_cert else "")
     yield _tried("port", lambda: bind(options.host, options.port).close(), str(options.port))
     for what, check in others.items():
         yield _tried(what, partial(check, settings[0] if settings else None))
@@ -74,6 +75,11 @@ def _settings(options: ServerOptions, environ: Mapping[str, str]) -> Settings:
     check_exposure(options, settings)
     check_admin_key(options, settings)
     return settings
+
+
+def _tls(options: ServerOptions) -> str | None:
+    tls = load_tls(options)
+    return tls.doubt(SystemClock().now()) if tls else None
 
 
 def _unknown(environ: Mapping[str, str], settings: Sequence[Settings]) -> Iterator[Finding]:

@@ -117,7 +117,7 @@ class BodyBudget:
 
     def take(self, reading: asyncio.Timeout, size: int) -> None:
         """Note how much has come; what is given up times out."""
-        if size > self.small:
+        if size > self.small and reading.when() is None:  # else it is given up already
             self._coming[reading] = size
         self._make_room()
 

@@ -14,6 +14,11 @@ from shared.subscriptions.subscription import DeadLetterDestination
 from shared.text_faults import TextFaults, text_fault
 
 _STORAGE_NAME = re.compile(r"(?=.{3,63}\Z)[a-z0-9]+(-[a-z0-9]+)*")
+#: Follows a name that is none.
+STORAGE_NAME_RULE = (
+    "must be 3-63 lower-case letters, digits and single hyphens, "
+    "and must begin and end with a letter or digit"
+)
 # Containers of the app and its host in the app's own account.
 _OWN_CONTAINER = re.compile(r"payloads|poison|azure-webjobs-.*|app-package.*")
 _WRONG_IDS: TextFaults = (
@@ -108,9 +113,10 @@ def check_container(section: Section, name: str, container: str, *, is_own: bool
 
 def check_storage_name(section: Section, name: str, given: str, shown: str) -> None:
     """Refuse a name that neither a container nor a queue can have; the fault has *shown*."""
-    if not _STORAGE_NAME.fullmatch(given):
-        rule = (
-            "must be 3-63 lower-case letters, digits and single hyphens, "
-            "and must begin and end with a letter or digit"
-        )
-        section.refuse(name, f"{shown} {rule}.")
+    if not is_storage_name(given):
+        section.refuse(name, f"{shown} {STORAGE_NAME_RULE}.")
+
+
+def is_storage_name(text: str) -> bool:
+    """Tell whether a container, or a queue, can have this name."""
+    return _STORAGE_NAME.fullmatch(text) is not None

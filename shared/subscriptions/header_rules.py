@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cache
 
 from shared.subscriptions.subscription import DeliveryHeader, StaticHeader
 from shared.text_faults import TextFaults, text_fault
@@ -34,7 +35,12 @@ _REFUSED = {
 }
 # CGI and WSGI servers read an underscore as a hyphen, PHP a dot too, and others any other sign.
 _HYPHENS = re.compile(r"[^0-9A-Za-z]")
-_RULES = [(why, re.compile(names, re.IGNORECASE)) for why, names in _REFUSED.items()]
+
+
+@cache
+def _rules() -> Sequence[tuple[str, re.Pattern[str]]]:
+    """Return why a name is refused, and which: compiled at first use, for the cold start's sake."""
+    return [(why, re.compile(names, re.IGNORECASE)) for why, names in _REFUSED.items()]
 
 
 def header_name_fault(name: str) -> str | None:
@@ -49,7 +55,7 @@ def header_name_fault(name: str) -> str | None:
     """
     if not _TOKEN.fullmatch(name):
         return f"'{name[:64]}' is not a valid header name: {_name_reason(name)}."
-    for why, names in _RULES:
+    for why, names in _rules():
         if names.fullmatch(_HYPHENS.sub("-", name)):
             return f"The header {name} can't be set: {why}."
     return None

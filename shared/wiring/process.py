@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import random
 import secrets
@@ -62,6 +61,8 @@ def return_memory() -> None:
 
     It takes some ms after a burst, and next to nothing otherwise. Other libraries do it themselves.
     """
+    import ctypes  # here: a cold start does without it
+
     with suppress(OSError, AttributeError, TypeError):
         ctypes.CDLL(None).malloc_trim(0)
 

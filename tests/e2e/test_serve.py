@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -281,6 +282,18 @@ def test_what_was_answered_survives_a_kill_and_a_restored_copy_is_held(serve, tm
         assert event.id in ids(crm.pushes)
 
 
+def test_a_database_that_has_vanished_is_told(serve):
+    first = serve()
+    first.see("ready http")
+    first.end()
+    for each in first.data.glob(f"{DATABASE}*"):
+        each.unlink()
+    second = serve()
+
+    assert f"pushgrid restore FILE --data {second.data}" in second.logged("store.new")["detail"]
+    assert not [line for line in first.lines if "store.new" in line]
+
+
 def resume(server: Serve) -> None:
     (subscription,) = subscriptions(server)
     requests.post(
@@ -297,7 +310,10 @@ def test_the_certificate_is_read_again_and_a_command_says_what_makes_it_trusted(
     authority = trustme.CA()
     bundle = tmp_path / "authority.pem"
     authority.cert_pem.write_to_path(bundle)
-    first, second = (authority.issue_cert("127.0.0.1") for _ in range(2))
+    past = datetime(2020, 1, 1, tzinfo=UTC)
+    first = authority.issue_cert("127.0.0.1", not_before=past, not_after=past + timedelta(days=1))
+    soon = datetime.now(UTC) + timedelta(days=9)
+    second = authority.issue_cert("127.0.0.1", not_after=soon)
     certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
 
     def has(one: trustme.LeafCert) -> bool:
@@ -311,6 +327,7 @@ def test_the_certificate_is_read_again_and_a_command_says_what_makes_it_trusted(
     first.private_key_pem.write_to_path(key)
     server = serve("--tls-cert", str(certificate), "--tls-key", str(key))
     assert server.url.startswith("https://")
+    assert "has expired" in server.logged("tls.doubtful")["detail"]
     assert has(first)
 
     second.cert_chain_pems[0].write_to_path(certificate)
@@ -321,6 +338,7 @@ def test_the_certificate_is_read_again_and_a_command_says_what_makes_it_trusted(
     server.process.send_signal(signal.SIGHUP)
     server.logged("tls.reloaded")
     assert has(second)
+    server.see('"event":"tls.doubtful"', "expires on")
 
     listing = ("topic", "list", "--url", server.url, "--admin-key", server.key)
     refused = run(*listing)

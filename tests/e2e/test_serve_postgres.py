@@ -235,7 +235,8 @@ def test_servers_behind_pgbouncer_prepare_nothing_and_share_its_connections(
 
 def test_a_move_from_a_folder_to_a_database_and_back_is_noticed_by_nobody(serve, store, tmp_path):
     """Publishers keep their keys, endpoints are not asked again, and dead letters come along."""
-    path, content = "dead/Orders/CRM/2026/1/1/0/1.json", b'[{"id": "7"}]'
+    path = "dead/Orders/CRM/2026/1/1/0/1.json"
+    content = b'[{"id": "7", "deadLetterReason": "TimeToLiveExceeded"}]'
     with contextlib.ExitStack() as servers, running_subscriber() as crm:
         before = servers.enter_context(
             Serve(tmp_path, "--file", write(tmp_path, configuration(crm=crm.url)))

@@ -10,12 +10,21 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from tests.simulation.plan import draw_plan
-from tests.simulation.runs import WORLDS, play, play_all, shrink
+from tests.simulation.runs import WORLDS, command, play, play_all, shrink
 from tests.simulation.world import Result
 
 MOST = 12  # findings that are printed
 TELL_EVERY = 100  # seeds
-_TOLD = ("FOUND", "starts", "is killed", "is frozen", "goes on", "clock jumps", "all is well")
+_TOLD = (
+    "FOUND",
+    "starts",
+    "is killed",
+    "ends itself",
+    "is frozen",
+    "goes on",
+    "clock jumps",
+    "all is well",
+)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -64,12 +73,8 @@ def _play_many(seeds: Sequence[int], home: str, *, until_red: bool) -> int:
     print(f"{promised} promised deliveries, {promised / took * 60:.0f} a minute")
     print(", ".join(f"{kind} {times}" for kind, times in sorted(seen.items())))
     for result in red:
-        print(f"See more: {_command(result)}")
+        print(f"See more: {command(result.plan)}")
     return 1 if red else 0
-
-
-def _command(of: Result) -> str:
-    return f"python -m tests.simulation --home {of.plan.home} --seed {of.plan.seed}"
 
 
 def _report(result: Result) -> int:
@@ -79,13 +84,13 @@ def _report(result: Result) -> int:
         return 0
     for each in result.findings[:MOST]:
         print(f"{each.at:12.3f} {each.kind}: {each.subscription} {each.number} {each.what}")
-    print(f"Repeat it: {_command(result)} --log")
+    print(f"Repeat it: {command(result.plan)} --log")
     plan = shrink(result)
     told = play(plan, tells=True)
     same = [each for each in told.findings if each.kind in result.kinds]
     print(f"With {len(plan.steps)} steps instead of {len(result.plan.steps)}:")
     for step in plan.steps:
-        print(f"{step.at:12.3f} {step.what} {step.args}")
+        print(f"{step.at:12.3f} {WORLDS[plan.home].told(step)}")
     print("The story:")
     for at, text, numbers in told.story:
         if same[0].number in numbers or any(each in text for each in _TOLD):

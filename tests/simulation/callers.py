@@ -49,7 +49,7 @@ class Callers:
 
     def resume_all(self) -> None:
         for name in self._urls:
-            self._act(name, "POST", "/resume", tries=60)
+            self.act(name, "POST", "/resume", tries=60)
 
     def make_topic(self, name: str, known: str, schema: str, profile: str, days: int) -> None:
         is_namespace = profile == "ns"
@@ -92,24 +92,34 @@ class Callers:
             destination = {"deliveryConfiguration": {"deliveryMode": "Push", "push": destination}}
         self._patch(topic, name, destination)
 
-    def pause(self, name: str) -> None:
-        self._act(name, "POST", "/pause")
-
-    def resume(self, name: str) -> None:
-        self._act(name, "POST", "/resume")
-
-    def delete(self, name: str) -> None:
-        self._act(name, "DELETE")
+    def act(self, name: str, method: str, action: str = "", tries: int = 4) -> None:
+        if name in self._paths:
+            self._arm(method, self._paths[name] + action, None, tries=tries)
 
     def replay(self, topic: str, name: str) -> None:
         if name in self._paths:
             body = {"topic": self._topics[topic][0], "subscription": name}
             self._arm("POST", f"{GRID}/replays", body, tries=2)
 
-    def publish(self, topic: str, count: int, size: int) -> None:
-        instance, began = self._processes.any(), self._kernel.now
-        if instance is None or topic not in self._keys:
+    def publish_to_all(self) -> None:
+        """Publish an event to each topic; no fault is left that might refuse it."""
+        if not all(each.is_well for each in self._processes.slots):  # one is still frozen
+            self._kernel.at(self._kernel.now + PUBLISHER_WAITS, self.publish_to_all)
             return
+        for topic in self._keys:
+            answers = self.publish(topic, 1, 0)
+
+            def judge(topic: str = topic, answers: Sequence[int] = answers) -> None:
+                if answers != [200]:
+                    self._ledger.find("refused", f"{topic} answers {answers} without a fault")
+
+            self._kernel.at(self._kernel.now + PUBLISHER_WAITS, judge)
+
+    def publish(self, topic: str, count: int, size: int) -> Sequence[int]:
+        """Publish events; the status of the answer is appended to what is returned."""
+        instance, began, answers = self._processes.any(), self._kernel.now, list[int]()
+        if instance is None or topic not in self._keys:
+            return answers
         known, schema = self._topics[topic]
         numbers = range(self._events, self._events + count)
         self._events += count
@@ -125,12 +135,14 @@ class Callers:
             answer = await instance.app.publish.run(request)
             if self._kernel.now - began < PUBLISHER_WAITS:
                 self._seen[f"published {answer.status}"] += 1
+                answers.append(answer.status)
                 self._ledger.answered(numbers, answer.status)
                 if answer.status not in (200, 503):
                     self._ledger.find("refused", f"{known}: {answer.body.decode()}")
 
         loop = instance.process.loop
         loop.call_soon(lambda: loop.create_task(publish()))
+        return answers
 
     # ── Parts of the above ──
 
@@ -141,10 +153,6 @@ class Callers:
         is_below = self._is_of_namespace(topic)
         body = {"properties": properties} if is_below else properties
         self._arm("PATCH", self._paths[name], body)
-
-    def _act(self, name: str, method: str, action: str = "", tries: int = 4) -> None:
-        if name in self._paths:
-            self._arm(method, self._paths[name] + action, None, tries=tries)
 
     def _destination(self, name: str, batch: int) -> dict[str, Any]:
         url = f"https://{name}.example/{self._urls[name]}"

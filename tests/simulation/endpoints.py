@@ -90,9 +90,11 @@ class SimulatedPusher:
         if not numbers:  # a handshake, or a notice
             await asyncio.sleep(0.01)
             return consent(request)
-        name = urlsplit(request.url).netloc.partition(".")[0]
+        url = urlsplit(request.url)
+        name = url.netloc.partition(".")[0]
         job = request.headers.get(REPLAY_HEADER, "")
-        push = Push(self._process, name, job, numbers)
+        made = int(request.headers["aeg-delivery-count"])
+        push = Push(self._process, name, job, numbers, made, url.path, request.body)
         self._ledger.pushed(push)
         return await self._exchange(push, self._endpoints.answer(name), timeout, late)
 

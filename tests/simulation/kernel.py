@@ -135,13 +135,9 @@ class StorageClock(FakeClock):
     def __init__(self, kernel: Kernel) -> None:
         super().__init__()
         self._kernel = kernel
-        self._shown = 0.0, START  # last
 
     def now(self) -> datetime:
-        now = self._kernel.now
-        if self._shown[0] != now:
-            self._shown = now, START + timedelta(seconds=now)
-        return self._shown[1]
+        return START + timedelta(seconds=self._kernel.now)
 
     @property
     def elsewhere(self) -> Elsewhere:

@@ -12,19 +12,22 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from pushgrid.testing.memory import START, MemoryStore
 from pushgrid.testing.memory.faults import StoreRequest
+from shared.adapters.sql.messages import parts_of
+from shared.deadletter.record import namespace_reason
 from shared.delivery.attempt_record import KEPT_FOR
 from shared.delivery.delivery import Delivery, replay_job
 from shared.delivery.delivery_profile import DeliveryProfile, Feature
-from shared.delivery.messages.message import MessagePart, OtherVersion, ReplayStep
-from shared.delivery.messages.message_reader import decode
+from shared.delivery.messages.message import DeadLetterNote, MessagePart
 from shared.delivery.policy import EndReason, EndState
 from shared.delivery.profiles import PROFILES
 from shared.engine.ports import Queue, Received, Table
 from shared.engine.ports.settling import Ended
 from shared.subscriptions.destination import EndpointType
+from shared.subscriptions.subscription import DeadLetterDestination
 from tests.simulation.host import POISON
 from tests.simulation.kernel import Kernel, Process
 from tests.simulation.plan import DAY, GIVES_UP, Plan
@@ -41,6 +44,8 @@ AHEAD = 60.0  # seconds by which a wrong clock may cut a wait: those that wake l
 EARLY = 2.5  # seconds before its time in which a message counts as received in time
 UNNOTICED = 10.0  # seconds
 DOUBT = 1200.0  # seconds after a jump
+LENGTHENED = 1.25  # by chance
+DELAYED = 900.0  # seconds in which timers, lines and others of its request may delay a retry
 AWAY = 4 * 3600.0  # seconds for which a dead letter's write is tried
 _NUMBER = re.compile(r'"n": ?(\d+)')
 _STATUS = {
@@ -50,6 +55,9 @@ _STATUS = {
     404: EndReason.NOT_FOUND,
     413: EndReason.PAYLOAD_TOO_LARGE,
 }
+_TOLD = (str, int, bytes, timedelta, datetime, dict)  # of a request; others have no fixed text
+# A namespace's outcome where no endpoint has answered.
+_UNANSWERED = "Event was not acknowledged nor rejected."
 _COPIED = (Queue.DELIVERIES, Queue.RETRIES, Queue.WAITING)
 
 
@@ -70,7 +78,8 @@ class Terms(NamedTuple):
     kinds: frozenset[str] | None
     attempts: int | None
     time_to_live: float
-    dead_letter: str | None  # the account
+    dead_letter: str | None  # account and container
+    path: str  # of its endpoint's URL
     expires: float
     is_paused: bool
     is_open: bool  # its endpoint has consented
@@ -94,6 +103,26 @@ class Push(NamedTuple):
     subscription: str
     job: str  # of a replay, or empty
     numbers: tuple[int, ...]  # of its events
+    made: int  # attempts before, as it says
+    path: str  # of its URL
+    body: bytes
+
+
+class Letter(NamedTuple):
+    """What a dead letter says, and where it is written."""
+
+    place: str  # account and container
+    reason: str
+    attempts: int
+    outcome: str | None  # of the last one
+
+
+class Failure(NamedTuple):
+    """The end of a push that its process takes for a failure."""
+
+    at: float
+    status: int
+    is_dated: bool  # by a clock that is right
 
 
 @dataclass(slots=True)
@@ -104,19 +133,22 @@ class Entry:
     number: int
     job: str
     is_promised: bool = False
-    limits: list[int] = field(default_factory=list)  # of attempts, when each push was made
-    # The last time: when, with which status, and whether by a clock that is right.
-    failed: tuple[float, int, bool] | None = None
-    statuses: set[int] = field(default_factory=set)
+    pushes: int = 0
+    failures: defaultdict[int, list[Failure]] = field(default_factory=lambda: defaultdict(list))
+    followed: defaultdict[int, list[Failure]] = field(default_factory=lambda: defaultdict(list))
+    # By attempts made: those that no push has followed yet, or one has; and with which status.
+    statuses: defaultdict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
+    repeats: int = 0  # pushes that follow no failure of their own
     ends: int = 0
     copies: int = 0  # causes that had it: it may end, and be pushed, once more for each
-    dying: int = 0  # how often it was stored as a dead letter
+    unheard: int = 0  # acceptances that nobody knows: it may end once more for each
+    letters: list[Letter] = field(default_factory=list)  # that were stored, to be written
     records: int = 0  # in blobs of dead letters
     put_at: float = -1.0  # first
 
     @property
-    def pushes(self) -> int:
-        return len(self.limits)
+    def has_ended(self) -> bool:
+        return self.ends > self.copies + self.unheard
 
 
 class Ledger:
@@ -127,6 +159,7 @@ class Ledger:
     def __init__(self, kernel: Kernel, plan: Plan, *, tells: bool) -> None:
         self._kernel, self._settings = kernel, plan.settings
         self.findings: list[Finding] = []
+        self.seen = Counter[str]()  # of what operators do: what took effect
         self.entries: dict[tuple[str, int, str], Entry] = {}
         self._of_event: defaultdict[tuple[str, int], list[Entry]] = defaultdict(list)
         self.published: dict[int, Published] = {}
@@ -144,7 +177,13 @@ class Ledger:
         self._told = set[Process]()  # that storage has told its time
         self._unnoticed = 0.0  # seconds by which clocks differ
         self._ahead: defaultdict[Process, float] = defaultdict(float)  # seconds of its clock
+        self._put_right = set[Process]()  # their clocks were far off
         self._holders: dict[str, tuple[Process, float]] = {}  # of messages
+        self._held: dict[str, float] = {}  # until when each subscription is or was, so far
+        # By place and folder, and path: when it was first written, and its events.
+        self._blobs_of: defaultdict[tuple[str, str], dict[str, tuple[float, list[int]]]]
+        self._blobs_of = defaultdict(dict)
+        self._jobs: dict[str, float] = {}  # when each was first stored
 
     # ── What happens ──
 
@@ -198,7 +237,8 @@ class Ledger:
     # ── What endpoints hear ──
 
     def pushed(self, push: Push) -> None:
-        self.note(f"{push.process.name} pushes to {push.subscription} {push.numbers}", push.numbers)
+        told = f"{push.subscription}{push.path} {push.numbers} {_hash(push.body)}"
+        self.note(f"{push.process.name} pushes to {told}", push.numbers)
         for number in push.numbers:
             self._judge_push(push, number)
 
@@ -207,15 +247,16 @@ class Ledger:
         self.note(f"{push.subscription} accepts {push.numbers}{known}", push.numbers)
         for number in push.numbers:
             entry = self._of_push(push, number)
-            entry.copies += not is_known
+            entry.unheard += not is_known
             self._end(entry, "delivered")
 
     def failed(self, push: Push, status: int) -> None:
         self.note(f"{push.subscription} answers {status} to {push.numbers}", push.numbers)
         for number in push.numbers:
             entry = self._of_push(push, number)
-            entry.failed = (self._kernel.now, status, self._is_right(push.process))
-            entry.statuses.add(status)
+            failure = Failure(self._kernel.now, status, self._is_right(push.process))
+            entry.failures[push.made + 1].append(failure)
+            entry.statuses[push.made + 1].add(status)
 
     def ended(self, process: str, end: Ended) -> None:
         """Enter an end that the app tells, once what follows is stored."""
@@ -236,11 +277,33 @@ class Ledger:
 
     # ── What storage hears ──
 
-    def took_effect(self, request: StoreRequest, result: Any, *, is_known: bool) -> None:
+    def took_effect(  # noqa: C901 - a case for each kind of request
+        self, request: StoreRequest, result: Any, *, is_known: bool
+    ) -> None:
         """Enter an effect; who asks for it does not know of a second or a late one."""
         self.note(_shown(request))
-        if act := _EFFECTS.get((request.port, request.method)):
-            act(self, request, result)
+        given: Any = request.arguments
+        by = self._processes[request.process]
+        match f"{request.port}.{request.method}":
+            case "documents.put" | "documents.delete":
+                document = given[3] if request.method == "put" else None
+                self._documented(given[0], given[1], given[2], document)
+            case "documents.get" if given[0] is Table.EVENT_SUBSCRIPTIONS:
+                self._reads[request.process, given[2].lower()].append(self._kernel.now)
+            case "queues.put":
+                self._put(by, *given[:2])
+            case "queues.receive":
+                self._received(by, Queue(given[0]), result)
+            case "dead_letters.write" if result is None:
+                self.find("wrong end", f"there is no container {given[0]}")
+            case "dead_letters.write":
+                self._buried(*given[:3])
+            case "dead_letters.write_poison":
+                self.find("poison", given[0])
+            case "payloads.write":
+                self._judge_payload(by, given[1])
+            case "payloads.delete_expired" | "attempts.delete_before":
+                self._judge_retention(request.port, given[0])
         if not is_known:
             self._unknown(request, result, "it is stored twice, or its answer was lost")
 
@@ -266,58 +329,70 @@ class Ledger:
             for message in result:  # which nobody gets
                 self._holders.pop(message.receipt.message_id, None)
 
-    def _stored(self, request: StoreRequest, _: Any) -> None:
-        given: Any = request.arguments
-        table, topic, name, *rest = given
+    def _documented(
+        self, table: Table, topic: str, name: str, document: Mapping[str, Any] | None
+    ) -> None:
         if table is Table.EVENT_SUBSCRIPTIONS:
-            document = rest[0] if request.method == "put" else None
-            self._topic_of[name.lower()] = topic.lower()
-            terms = self._terms(topic.lower(), document) if document else None
-            self._versions[name.lower()].append((self._kernel.now, terms))
+            self._stored(topic, name, document)
+        elif table is Table.ENDPOINT_HEALTH:
+            held = (document or {}).get("heldUntil") if (document or {}).get("hold") else None
+            until = _seconds(held) if held else self._kernel.now
+            self._held[name.lower()] = max(until, self._kernel.now)
+        elif table is Table.REPLAYS and topic == "job" and document:
+            self._judge_job(document)
 
-    def _read(self, request: StoreRequest, _: Any) -> None:
-        table, _topic, name, *_ = request.arguments
-        if table is Table.EVENT_SUBSCRIPTIONS:
-            self._reads[request.process, str(name).lower()].append(self._kernel.now)
+    def _stored(self, topic: str, name: str, document: Mapping[str, Any] | None) -> None:
+        self._topic_of[name.lower()] = topic.lower()
+        terms = self._terms(topic.lower(), document) if document else None
+        versions = self._versions[name.lower()]
+        self._count_change(versions[-1][1] if versions else None, terms)
+        versions.append((self._kernel.now, terms))
 
-    def _put(self, request: StoreRequest, _: Any) -> None:
-        given: Any = request.arguments
-        queue, text = given[:2]
+    def _count_change(self, old: Terms | None, new: Terms | None) -> None:
+        if old is None or new is None or old.generation != new.generation:
+            self.seen["deleted"] += old is not None
+        elif old.is_paused != new.is_paused:
+            self.seen["paused" if new.is_paused else "resumed"] += 1
+        elif old.path != new.path:
+            self.seen["moved"] += 1
+        else:
+            self.seen["updated"] += old != new
+
+    def _put(self, by: Process, queue: Queue, text: str) -> None:
         if queue in (Queue.DELIVERIES_POISON, Queue.RETRIES_POISON):
             self.find("poison", f"a message moves to {queue}")
         for part, numbers in self._parts(text):
             self.note(f"  to {queue} for {part.subscription}: {numbers}", numbers)
             jobs = [self._job_of(each) for each in part.deliveries]
             seen = Counter(zip(numbers, jobs, strict=True))
-            for number, job in zip(numbers, jobs, strict=True):
+            for number, job, each in zip(numbers, jobs, part.deliveries, strict=True):
                 entry = self._entry(part.subscription.lower(), number, job)
                 known = self._of_event[part.subscription.lower(), number]
-                most = sum(each.records for each in known) if job else 1  # each is replayed
+                most = sum(one.records for one in known) if job else 1  # each is replayed
                 if number >= 0 and seen[number, job] > most:
                     self.find("repeated", "twice in one message", entry)
                 if entry.put_at < 0:
                     entry.put_at = self._kernel.now
                 if job and not entry.is_promised:
+                    self.seen["replayed"] += 1
                     entry.is_promised = True
                     self._judge_replay(entry)
                     entry.copies = max(most - 1, 0)
                 if part.dead_letter:
-                    entry.dying += 1
-                    by = self._processes[request.process]
+                    self._judge_letter(entry, part.dead_letter, each)
                     self._judge_end(entry, part.dead_letter.reason, by, is_drop=False)
 
-    def _received(self, request: StoreRequest, result: Sequence[Received]) -> None:
-        (queue, *_), process = request.arguments, self._processes[request.process]
-        for message in result:
+    def _received(self, by: Process, queue: Queue, messages: Sequence[Received]) -> None:
+        for message in messages:
             identity = message.receipt.message_id
             holder = self._holders.pop(identity, None)
-            if process.is_alive:  # else nobody gets it
-                self._holders[identity] = (process, self._kernel.now)
+            if by.is_alive:  # else nobody gets it
+                self._holders[identity] = (by, self._kernel.now)
             for part, numbers in self._parts(message.text):
                 told = f"  {queue} gives {part.subscription} {numbers} #{message.count}"
                 self.note(told, numbers)
             if message.count > 1:
-                self._judge_return(Queue(str(queue)), message, holder)
+                self._judge_return(queue, message, holder)
 
     def _judge_return(
         self, queue: Queue, message: Received, holder: tuple[Process, float] | None
@@ -329,23 +404,22 @@ class Ledger:
         if holder and queue in _COPIED:
             self._copied(message.text, "its message comes again")
 
-    def _buried(self, request: StoreRequest, result: Any) -> None:
-        given: Any = request.arguments
-        destination, path, body, *_ = given
-        if result is None:
-            self.find("wrong end", f"there is no container {destination}")
-            return
-        name = path.split("/")[-6].lower()
-        for record in json.loads(body):
-            number = int(_found(record))
-            waiting = (e for e in self._of_event[name, number] if e.dying > e.records)
+    def _buried(self, to: DeadLetterDestination, path: str, body: bytes) -> None:
+        folder = path.rsplit("/", 5)[0]
+        name, records = folder.rpartition("/")[2].lower(), json.loads(body)
+        numbers = [int(_found(each)) for each in records]
+        self._blobs_of[_place(to), folder].setdefault(path, (self._kernel.now, numbers))
+        for record, number in zip(records, numbers, strict=True):
+            letter = Letter(_place(to), *_told(record))
+            known = self._of_event[name, number]
+            fitting = [each for each in known if letter in each.letters]
+            waiting = (each for each in fitting or known if len(each.letters) > each.records)
             entry = next(waiting, None) or self._entry(name, number, "")
+            if not fitting:
+                self.find("wrong record", f"{letter}, not {entry.letters}", entry)
             entry.records += 1
             self.note(f"  record of {name} {number}", [number])
             self._end(entry, "dead-lettered")
-
-    def _poisoned(self, request: StoreRequest, _: Any) -> None:
-        self.find("poison", str(request.arguments[0]))
 
     # ── Judgements ──
 
@@ -356,33 +430,55 @@ class Ledger:
         if event is None or not self._may_match(name, event, entry):
             self.find("stray", "no filter wants it", entry)
             return
-        if entry.ends > entry.copies:
+        if entry.has_ended:
             self.find("repeated", "pushed after its end", entry)
         standing = [*self._standing(name, now - self._slack(push.process))]
         published = self._standing(name, event.at - KNOWN_FOR - GIVES_UP - 1)
         if any(all(e and e.is_paused for e in versions) for versions in (standing, published)):
             self.find("while paused", "pushed in a pause that its process knows", entry)
-        owners = [*filter(None, self._standing(name, now - LINE - self._slack(push.process)))]
+        self._judge_owner(push, entry)
+        self._judge_repeat(push, entry, event)
+        self._judge_life(push, entry, event, [each for each in standing if each])
+
+    def _judge_owner(self, push: Push, entry: Entry) -> None:
+        """Judge a push by the subscriptions that its process may know."""
+        name, since = push.subscription, self._kernel.now - LINE - self._slack(push.process)
+        owners = [*filter(None, self._standing(name, since))]
         if not any(self._was_there(name, each.generation, entry.put_at) for each in owners):
             self.find("deleted", "pushed after its subscription was deleted", entry)
-        if entry.pushes and entry.failed and not entry.copies:
-            self._judge_wait(entry, event)
-        self._judge_life(push, entry, event, [each for each in standing if each])
+            return
+        has_expired = all(each.expires < since - self._unnoticed for each in owners)
+        if has_expired and self._is_right(push.process):
+            self.find("deleted", "pushed after its subscription has expired", entry)
+        if push.path not in {each.path for each in owners}:
+            self.find("stray", f"pushed to {push.path}: its endpoint was moved", entry)
 
     def _judge_life(
         self, push: Push, entry: Entry, event: Published, limits: Sequence[Terms]
     ) -> None:
         most = max((each.attempts or 10**6 for each in limits), default=10**6)
-        entry.limits.append(most)
-        # Of several copies, some may have used up the attempts of looser terms.
-        made = sum(each <= most for each in entry.limits) if entry.copies else entry.pushes
-        if made > most * (1 + entry.copies):
-            self.find("too often", f"push {made} of {most}", entry)
+        entry.pushes += 1
+        if push.made >= most:
+            self.find("too often", f"push {push.made + 1} of {most}", entry)
         longest = max((each.time_to_live for each in limits), default=1e9)
         is_dated = event.is_dated and self._is_right(push.process) and not entry.job
         age = self._kernel.now - entry.put_at
         if is_dated and age > longest + LINE + self._slack(push.process) + 60:
             self.find("too old", f"{age:.0f} s of {longest:.0f}", entry)
+
+    def _judge_repeat(self, push: Push, entry: Entry, event: Published) -> None:
+        """Judge a push by the failure that it follows; each but the first follows one."""
+        failures = entry.failures[push.made]
+        if failures:
+            self._judge_late(entry, event, failures[-1], push.made)
+            self._judge_wait(entry, event, failures, push.made)
+            return
+        is_first = not (push.made or entry.pushes)
+        entry.repeats += not is_first
+        is_known = len(self._of_event[entry.subscription, entry.number]) == 1
+        counts_more = self._settings["probation_counts_attempt"]
+        if entry.repeats > entry.copies and is_known and not counts_more:
+            self.find("repeated", f"pushed after {push.made} attempts again", entry)
 
     def _judge_replay(self, entry: Entry) -> None:
         """Judge whether a replay has a record that no other one has sent."""
@@ -391,43 +487,85 @@ class Ledger:
         if sum(bool(each.job) for each in known) > records:
             self.find("repeated", "replayed by two jobs", entry)
 
-    def _judge_retention(self, request: StoreRequest, _: Any) -> None:
-        until: Any = request.arguments[0]
+    def _judge_job(self, job: Mapping[str, Any]) -> None:
+        """Judge whether a finished job has sent what was there when it began."""
+        began = min(_seconds(job["started_at"]), self._jobs.setdefault(job["id"], self._kernel.now))
+        if job["state"] != "Done" or job["faults"]:
+            return
+        for _, subscription, container, account, folder in job["sources"]:
+            name = subscription.lower()
+            place = _place(DeadLetterDestination(container=container, account=account))
+            blobs = self._blobs_of[place, folder].values()
+            there = Counter(n for at, numbers in blobs if at < began - CLOCKS for n in numbers)
+            for number, records in there.items():
+                sent = [each for each in self._of_event[name, number] if each.job]
+                if sum(1 + each.copies for each in sent) < records:
+                    entry = self._entry(name, number, job["id"])
+                    self.find("lost", f"of {records} records {len(sent)} were replayed", entry)
+
+    def _judge_retention(self, port: str, until: Any) -> None:
         now = START + timedelta(seconds=self._kernel.now + CLOCKS)
         latest: Any = now if isinstance(until, datetime) else now.date() - KEPT_FOR
         if until > latest:
-            self.find("deleted early", f"{request.port} until {until}")
+            self.find("deleted early", f"{port} until {until}")
 
-    def _judge_payload(self, request: StoreRequest, _: Any) -> None:
+    def _judge_payload(self, by: Process, expires: datetime) -> None:
         """Judge whether a payload outlives the messages that name it."""
-        expires: Any = request.arguments[1]
         left = (expires - START).total_seconds() - self._kernel.now
-        if left < DAY and self._is_right(self._processes[request.process]):
+        if left < DAY and self._is_right(by):
             self.find("deleted early", f"a payload is kept for {left:.0f} s")
 
-    def _judge_wait(self, entry: Entry, event: Published) -> None:
-        assert entry.failed
-        failed_at, status, is_dated = entry.failed
-        if not is_dated:
-            return
+    def _judge_wait(
+        self, entry: Entry, event: Published, failures: list[Failure], made: int
+    ) -> None:
+        """Judge a push by the failure that it may follow soonest: one of several, with copies."""
         profile = self._profile(event.topic)
         steps, tail = profile.schedule.steps, profile.schedule.tail
-        step = steps[entry.pushes - 1] if entry.pushes <= len(steps) else tail
-        if step is None:
+        step = steps[made - 1] if made <= len(steps) else tail
+        rules = profile.endpoints[EndpointType.WEBHOOK]
+
+        def due(failure: Failure) -> float:
+            failed_at, status, is_dated = failure
+            if step is None or not is_dated:
+                return 0.0
+            at = failed_at + step.total_seconds()
+            if profile.schedule.by_age:
+                at = min(at, event.at + step.total_seconds())
+            least = rules.minimum_delay.get(status, rules.other_minimum_delay)
+            return max(at, failed_at + least.total_seconds()) if status else at
+
+        failure = min(failures, key=due)
+        now, followed = self._kernel.now, entry.followed[made]
+        is_copy = entry.repeats < entry.copies and any(due(each) <= now for each in followed)
+        if due(failure) > now and is_copy:
+            entry.repeats += 1  # the retry of that one was stored twice
+            return
+        failures.remove(failure)
+        followed.append(failure)
+        if step is None and failure.is_dated:
             if not self._unnoticed:
                 self.find("too often", "the schedule has no further step", entry)
             return
-        due = failed_at + step.total_seconds()
-        if profile.schedule.by_age:
-            due = min(due, event.at + step.total_seconds())
-        rules = profile.endpoints[EndpointType.WEBHOOK]
-        if status:
-            least = rules.minimum_delay.get(status, rules.other_minimum_delay)
-            due = max(due, failed_at + least.total_seconds())
-        early = due - self._kernel.now
+        early = due(failure) - now
         doubt = AHEAD if not all(map(self._is_right, self._processes.values())) else 0.0
         if early > EARLY + self._unnoticed + doubt:
             self.find("early", f"{early:.1f} s before its step", entry)
+
+    def _judge_late(self, entry: Entry, event: Published, failure: Failure, made: int) -> None:
+        """Judge whether a retry comes long after its time though nothing delays it."""
+        name, now, profile = entry.subscription, self._kernel.now, self._profile(event.topic)
+        steps = profile.schedule.steps
+        step = steps[made - 1] if made <= len(steps) else profile.schedule.tail or steps[-1]
+        rules = profile.endpoints[EndpointType.WEBHOOK]
+        least = rules.minimum_delay.get(failure.status, rules.other_minimum_delay)
+        longest = max([step, least, *profile.probation.values()]).total_seconds()
+        # An endpoint may double a wait, which chance has lengthened; a hold may follow it.
+        due = max(failure.at + longest * 2 * LENGTHENED, self._held.get(name, 0.0))
+        has_fault = max(self._faults.values(), default=-1e9) > failure.at - DOUBT
+        was_paused = any(e is None or e.is_paused for e in self._standing(name, failure.at))
+        is_right = all(map(self._is_right, self._processes.values()))
+        if now > due + DELAYED and is_right and not has_fault and not was_paused:
+            self.find("late", f"{now - failure.at:.0f} s after a failure of {longest:.0f}", entry)
 
     def _judge_end(self, entry: Entry, reason: str, by: Process, *, is_drop: bool) -> None:
         """Judge the grounds of an end by the terms that stood just then."""
@@ -440,6 +578,7 @@ class Ledger:
         terms = [each for each in standing if each]
         event = self.published[entry.number]
         rules = self._profile(event.topic).endpoints[EndpointType.WEBHOOK]
+        known = {status for each in entry.statuses.values() for status in each}
         age = now - event.at + READINGS + event.behind + self._unnoticed_of(by, 1)
         grounds = {
             EndReason.MAX_ATTEMPTS: any(entry.pushes >= (each.attempts or 10**6) for each in terms)
@@ -450,9 +589,9 @@ class Ledger:
             EndReason.SUBSCRIPTION_EXPIRED: any(each.expires <= now + CLOCKS for each in terms),
             EndReason.PROBATION: self._settings["probation_ends_events"],
             EndReason.DESTINATION_UNAVAILABLE: now - event.at > AWAY,
-            EndReason.CLIENT_ERROR: bool(rules.final_failures) and 0 in entry.statuses,
+            EndReason.CLIENT_ERROR: bool(rules.final_failures) and 0 in known,
         }
-        final = {_STATUS[each] for each in entry.statuses & rules.never_retried}
+        final = {_STATUS[each] for each in known & rules.never_retried}
         if not grounds.get(EndReason(reason), EndReason(reason) in final):
             self.find("wrong end", f"{reason} after {entry.pushes} pushes", entry)
         by_terms = EndReason(reason) in {EndReason.MAX_ATTEMPTS, EndReason.TIME_TO_LIVE, *final}
@@ -461,9 +600,30 @@ class Ledger:
         if is_drop and by_terms and terms and is_kept and Feature.DEAD_LETTERS in features:
             self.find("wrong end", f"dropped ({reason}), not dead-lettered", entry)
 
+    def _judge_letter(self, entry: Entry, note: DeadLetterNote, delivery: Delivery) -> None:
+        """Judge what is to be written about an end, and enter it."""
+        name, last = entry.subscription, delivery.last
+        is_of_namespace = self.topics[self.published[entry.number].topic][0] == "ns"
+        reason = namespace_reason(note.reason) if is_of_namespace else note.reason
+        outcome = last and (last.status or not is_of_namespace) and last.outcome
+        letter = Letter(_place(note.destination), reason, delivery.attempts, outcome or None)
+        entry.letters.append(letter)
+        standing = self._standing(name, self._before_now())
+        if letter.place not in {each and each.dead_letter for each in standing}:
+            self.find("wrong record", f"to {letter.place}, which its terms do not name", entry)
+        is_known = len(self._of_event[name, entry.number]) == 1
+        counts_more = self._settings["probation_counts_attempt"]
+        if not entry.pushes or counts_more or note.reason is EndReason.PROBATION or not is_known:
+            return  # Its last outcome is no push, or of which replay a push was is not known.
+        answers = entry.statuses.get(delivery.attempts, set())
+        status = (last and last.status) or 0
+        if status not in answers and (delivery.attempts or not entry.copies):
+            told = f"{status} after {delivery.attempts} attempts, not {dict(entry.statuses)}"
+            self.find("wrong record", told, entry)
+
     def _end(self, entry: Entry, how: str) -> None:
         entry.ends += 1
-        if entry.ends > 1 + entry.copies:
+        if entry.ends > 1 + entry.copies + entry.unheard:
             self.find("repeated", f"end {entry.ends}: {how}", entry)
 
     def close(self) -> None:
@@ -484,10 +644,10 @@ class Ledger:
     def _of_push(self, push: Push, number: int) -> Entry:
         """Return the entry of an event; a request of several replays names none."""
         entry = self.entries.get((push.subscription, number, push.job))
-        if entry and (push.job or entry.ends <= entry.copies):
+        if entry and (push.job or not entry.has_ended):
             return entry
         found = self._of_event[push.subscription, number] if not push.job else []
-        is_open = (each for each in found if each.ends <= each.copies)
+        is_open = (each for each in found if not each.has_ended)
         return next(is_open, entry) or self._entry(push.subscription, number, push.job)
 
     def _copied(self, text: str, why: str) -> None:
@@ -498,10 +658,7 @@ class Ledger:
                 self._entry(part.subscription.lower(), number, job).copies += 1
 
     def _read_parts(self, text: str) -> Sequence[tuple[MessagePart, tuple[int, ...]]]:
-        found = decode(text)
-        if isinstance(found, OtherVersion | ReplayStep):
-            return ()
-        return [(part, tuple(map(self._number_of, part.deliveries))) for part in found]
+        return [(part, tuple(map(self._number_of, part.deliveries))) for part in parts_of(text)]
 
     @staticmethod
     def _job_of(delivery: Delivery) -> str:
@@ -538,6 +695,7 @@ class Ledger:
         return None in found or len(found) > 1
 
     def _matches(self, terms: Terms | None, event: Published) -> bool:
+        self.seen["expired"] += terms is not None and terms.expires <= event.at
         if terms is None or not terms.is_open or terms.expires <= self._kernel.now + 30:
             return False
         return terms.kinds is None or event.kind in terms.kinds
@@ -557,12 +715,16 @@ class Ledger:
 
     def _unnoticed_of(self, process: Process, sign: int) -> float:
         """Return by what its clock is ahead (1) or behind (-1), as far as nobody notices."""
+        if process in self._put_right:
+            return UNNOTICED  # which storage's time and it may differ by
         return min(max(sign * self._ahead[process], 0.0), UNNOTICED)
 
     def _differs_by(self, process: Process, seconds: float) -> None:
         """Enter by what a clock is wrong; up to ten seconds nobody notices."""
         if abs(seconds) <= UNNOTICED:
             self._ahead[process] += seconds
+        else:
+            self._put_right.add(process)
         self._unnoticed += min(abs(seconds), UNNOTICED)
 
     def _before_now(self, calm: float = 20.0) -> float:
@@ -602,25 +764,12 @@ class Ledger:
             kinds=frozenset(kinds) if kinds else None,
             attempts=attempts,
             time_to_live=min(longest, self.topics[topic][1]),
-            dead_letter=dead["properties"]["resourceId"].rpartition("/")[2] if dead else None,
-            expires=(datetime.fromisoformat(expires) - START).total_seconds() if expires else 1e12,
+            dead_letter=_place_of(dead["properties"]) if dead else None,
+            path=urlsplit(given["destination"]["properties"]["endpointUrl"]).path,
+            expires=_seconds(expires) if expires else 1e12,
             is_paused=bool(document.get("pause")),
             is_open="validation" not in document,
         )
-
-
-_EFFECTS: dict[tuple[str, str], Callable[[Ledger, StoreRequest, Any], None]] = {
-    ("documents", "put"): Ledger._stored,
-    ("documents", "delete"): Ledger._stored,
-    ("documents", "get"): Ledger._read,
-    ("queues", "put"): Ledger._put,
-    ("queues", "receive"): Ledger._received,
-    ("dead_letters", "write"): Ledger._buried,
-    ("payloads", "write"): Ledger._judge_payload,
-    ("payloads", "delete_expired"): Ledger._judge_retention,
-    ("attempts", "delete_before"): Ledger._judge_retention,
-    ("dead_letters", "write_poison"): Ledger._poisoned,
-}
 
 
 def _found(record: Any) -> str:
@@ -628,9 +777,31 @@ def _found(record: Any) -> str:
     return found[1] if found else "-1"
 
 
+def _seconds(time: str) -> float:
+    return (datetime.fromisoformat(time) - START).total_seconds()
+
+
+def _place(of: DeadLetterDestination) -> str:
+    return f"{of.account or MemoryStore.account}/{of.container}"
+
+
+def _place_of(properties: Mapping[str, str]) -> str:
+    return f"{properties['resourceId'].rpartition('/')[2]}/{properties['blobContainerName']}"
+
+
+def _told(record: Mapping[str, Any]) -> tuple[str, int, str | None]:
+    """Return what a record says: reason, attempts, and the outcome of the last."""
+    told = record.get("deadLetterProperties") or {key.lower(): record[key] for key in record}
+    outcome = told.get("deliveryresult", told.get("lastdeliveryoutcome"))
+    known = None if outcome == _UNANSWERED else outcome
+    return told["deadletterreason"], told["deliveryattempts"], known
+
+
+def _hash(of: bytes) -> str:
+    return hashlib.blake2b(of, digest_size=4).hexdigest()
+
+
 def _shown(request: StoreRequest) -> str:
-    shown = [
-        str(each) for each in request.arguments if isinstance(each, str | int | timedelta | dict)
-    ]
-    texts = (each if len(each) < 60 else f"{each[:24]}…{len(each)}" for each in shown)
-    return f"{request.process} {request.port}.{request.method} {' '.join(texts)}"
+    texts = [str(each) for each in request.arguments if isinstance(each, _TOLD)]
+    shown = (each if len(each) < 60 else f"{each[:24]}…{_hash(each.encode())}" for each in texts)
+    return f"{request.process} {request.port}.{request.method} {' '.join(shown)}"

@@ -9,13 +9,13 @@ a killed process keeps its locks in this one.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing, suppress
 from datetime import datetime
 from itertools import count
 from pathlib import Path
 from random import Random
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import apsw
 
@@ -23,21 +23,29 @@ from shared.adapters.sql.database import micros
 from shared.adapters.sql.folder import DATABASE
 from shared.adapters.sql.sqlite import connect
 from shared.engine.ports import Queue
+from tests.integration.sql.databases import restored
 from tests.integration.sql.recorded_disk import RecordedDisk
 from tests.simulation.kernel import Kernel, Process
+from tests.simulation.ledger import SLOW, Ledger
 from tests.simulation.plan import GIVES_UP
 from tests.simulation.storage import USUAL, Storm
 
 Row = tuple[Any, ...]
 #: The tables that are mirrored, and how many of their first columns are the key.
-KEYS = {"documents": 3, "messages": 1, "payloads": 1, "blobs": 2, "attempts": 6}
-_COLUMNS = {
-    "documents": "kind, partition, name, document, pause",
-    "messages": "id, queue, due, stored, run, receipt, receives, deaths, parked, counts, body",
-    "payloads": "name, expires, body",
-    "blobs": "container, path, written, etag, size, summary, body",
-    "attempts": "topic, subscription, hour, system_id, number, ends, event_id, made, replay_of,"
-    " record, event",
+KEYS = {
+    "documents": 3,
+    "messages": 1,
+    "parts": 3,
+    "message_payloads": 2,
+    "parked": 1,
+    "payloads": 1,
+    "blobs": 2,
+    "attempts": 6,
+}
+#: What a transaction does, by the beginning of a statement that it has then.
+_TASKS = {
+    "UPDATE messages SET run = ?": "a claim",
+    "SELECT counts FROM messages WHERE id = ? AND run = ?": "a settlement",
 }
 _READ = {"documents", "attempts", "counts"}  # ports whose storms hit what reads
 DIES_THEN = 0.3  # of the servers whose sync has failed
@@ -78,7 +86,7 @@ class _Storm(NamedTuple):
     hits_writer: bool = False  # alone
 
 
-_STORMS = {
+STORMS = {
     "slow": _Storm("slow", lambda draw: _Fate(draw() * GIVES_UP / 2, draw() * GIVES_UP / 2), 0.1),
     "takes effect late": _Storm("hangs", lambda draw: _Fate(draw() * 2 * GIVES_UP), 0.1),
     "fails before": _Storm(
@@ -102,61 +110,45 @@ _STORMS = {
 }
 
 
-class Server(Protocol):
-    """The process that makes a request, as its machine sees it."""
-
-    @property
-    def process(self) -> Process:
-        """What is killed."""
-
-    def is_struck(self, verb: str, when: str) -> bool:
-        """Count a request; tell whether its process is to be killed now."""
-
-    def die(self, where: str) -> None:
-        """Be killed; does not return."""
-
-    def waits(self, seconds: float, what: str) -> None:
-        """Hear that a statement took so long."""
-
-    def fails(self, what: str) -> None:
-        """Hear that a statement has failed."""
-
-    def committed(self, changes: Sequence[Change]) -> None:
-        """Hear what a commit has stored."""
-
-
 class Machine:
-    """The disk and its faults; *find* hears of what the disk has lost."""
+    """
+    The disk and its faults; *ledger* hears of them, *committed* of what a commit has stored.
+
+    *is_struck* counts a request, and tells whether its process is to be killed now, by *die*.
+    """
 
     def __init__(
         self,
         kernel: Kernel,
+        ledger: Ledger,
         storms: Sequence[Storm],
         chance: Random,
         seen: Counter[str],
         folder: Path,
-        find: Callable[[str, str], object],
+        is_struck: Callable[[Process, Collection[str], str], bool],
+        die: Callable[[Process, str], object],
+        committed: Callable[[Process, Sequence[Change]], object],
     ) -> None:
         self.kernel, self._storms, self.chance = kernel, storms, chance
-        self._seen, self._folder, self._find = seen, folder, find
+        self._seen, self._folder, self._committed = seen, folder, committed
+        self._fault, self._find = ledger.fault, ledger.find
+        self._is_struck, self._die = is_struck, die
         self.disk = RecordedDisk(f"simulated {next(_names)}")
         self._folders = count()
         self.folder = folder / "none yet"
         self.rows: dict[str, dict[Row, Row]] = {table: {} for table in KEYS}
-        self._doubtful: tuple[Server, Sequence[Change]] | None = None  # a commit
+        self._doubtful: tuple[Process, Sequence[Change]] | None = None  # a commit
         self._connections: list[apsw.Connection] = []
 
-    def connect(self, server: Server, database: Path) -> apsw.Connection:
-        connection = _Connection(self, server, database)
+    def connect(self, process: Process, database: Path) -> apsw.Connection:
+        connection = _Connection(self, process, database)
         self._connections.append(connection)
         return connection
 
     def start(self) -> Path:
         """Return the folder for the next process, with what was left, which has to be whole."""
-        self.folder = self._folder / str(next(self._folders))
-        self.folder.mkdir(mode=0o700)
-        for name, image in self.disk.written_so_far().items():
-            (self.folder / name).write_bytes(image)
+        images = self.disk.written_so_far()
+        self.folder = restored(self._folder / str(next(self._folders)), images)
         self._compare()
         return self.folder
 
@@ -187,21 +179,25 @@ class Machine:
         """Do what a statement asks for, or not."""
         if self.kernel.current is None:  # nobody is asking: all is over
             return effect()
-        server, verb = connection.server, statement.split(None, 1)[0]
+        process, verb = connection.process, statement.split(None, 1)[0]
         fate = self._fate(statement, verb, is_write=connection.writes)
-        if server.is_struck(verb, "before"):
-            if verb == "COMMIT" and self.chance.random() < 0.7:
+        connection.note(statement)
+        stores = verb == "COMMIT" and bool(connection.journal)
+        aims = connection.tasks | {verb} if stores or verb != "COMMIT" else connection.tasks
+        if self._is_struck(process, aims, "before"):
+            if stores and self.chance.random() < 0.7:
                 self._die_inside(connection, effect)
-            server.die(f"before {verb}")
+            self._kill(connection, "before", verb)
         began = self.kernel.now
         self.kernel.sleep(fate.before)
         result = self._done(connection, statement, effect, fate)
-        if server.is_struck(verb, "after"):
-            server.die(f"after {verb}")
+        if self._is_struck(process, aims, "after"):
+            self._kill(connection, "after", verb)
         self.kernel.sleep(fate.after)
-        server.waits(self.kernel.now - began, verb)
+        if (took := self.kernel.now - began) > SLOW:
+            self._fault(process, f"waits {took:.0f} s for {verb}")
         if fate.fails:
-            server.fails(f"{statement[:40]}: {fate.fails.__name__}")
+            self._fault(process, f"fails: {statement[:40]}: {fate.fails.__name__}")
             raise fate.fails("simulated")
         return result
 
@@ -216,7 +212,7 @@ class Machine:
         try:
             result = effect()
         except apsw.IOError:
-            connection.server.fails(statement[:40])
+            self._fault(connection.process, f"fails: {statement[:40]}")
             raise
         finally:
             self.disk.fails = lambda _: False
@@ -233,26 +229,26 @@ class Machine:
     def _commit(
         self, connection: _Connection, effect: Callable[[], list[Row]], fate: _Fate
     ) -> list[Row]:
-        server, changes = connection.server, connection.journal
+        process, changes = connection.process, connection.journal
         connection.journal = []
         self.disk.fails = lambda _: fate.sync_fails
         try:
             result = effect()
         except apsw.Error:
-            self._doubtful = server, changes
-            server.fails("COMMIT: its sync")
+            self._doubtful = process, changes
+            self._fault(process, "fails: COMMIT: its sync")
             if self.chance.random() < DIES_THEN:
-                server.die("after its sync has failed")
+                self._die(process, "when its sync has failed")
             raise
         finally:
             self.disk.fails = lambda _: False
         self._keep(changes)
-        self._tell(server, changes)
+        self._tell(process, changes)
         return result
 
-    def _tell(self, server: Server, changes: Sequence[Change]) -> None:
+    def _tell(self, process: Process, changes: Sequence[Change]) -> None:
         try:
-            server.committed(changes)
+            self._committed(process, changes)
         except Exception as error:  # noqa: BLE001 - the app would take it for its own
             self._find("harness", repr(error))
 
@@ -265,8 +261,13 @@ class Machine:
         self.disk.before_sync = lambda _: None
         if found:
             self.disk.restore(found[0])
-        self._doubtful = connection.server, connection.journal
-        connection.server.die("within COMMIT")
+        self._doubtful = connection.process, connection.journal
+        self._kill(connection, "within", "COMMIT")
+
+    def _kill(self, connection: _Connection, when: str, verb: str) -> None:
+        tasks = [f"in {each}" for each in sorted(connection.tasks)]
+        self._seen.update(f"killed {each}" for each in (f"at {verb}", *tasks))
+        self._die(connection.process, " ".join((when, verb, *tasks)))
 
     def _fate(self, statement: str, verb: str, *, is_write: bool) -> _Fate:
         draw, now = self.chance.random, self.kernel.now
@@ -284,7 +285,7 @@ class Machine:
 
     def _stormy(self, kind: str, statement: str, is_write: bool) -> _Fate | None:  # noqa: FBT001
         """Return what a storm of Azure's kinds does to a statement, if anything."""
-        storm, draw = _STORMS[kind], self.chance.random
+        storm, draw = STORMS[kind], self.chance.random
         is_hit = any(each in statement for each in storm.statements) or draw() < storm.share
         if not is_hit or (storm.hits_writer and not is_write):
             return None
@@ -339,18 +340,25 @@ class Machine:
 class _Connection(apsw.Connection):
     """A connection of a server; the one that writes keeps a journal."""
 
-    def __init__(self, machine: Machine, server: Server, database: Path) -> None:
+    def __init__(self, machine: Machine, process: Process, database: Path) -> None:
         super().__init__(str(database), apsw.SQLITE_OPEN_READWRITE, machine.disk.name)
         self._machine = machine
-        self.server = server
+        self.process = process
         self.writes = False
         self.journal: list[Change] = []  # of the transaction
         self.part = 0  # where the savepoint's begin
+        self.tasks = set[str]()  # of the transaction
 
     def set_wal_hook(self, callable: Any) -> None:  # noqa: A002 - apsw's name
         self.writes = True
         self.preupdate_hook(self._changed, id="journal")
         super().set_wal_hook(callable)
+
+    def note(self, statement: str) -> None:
+        """Note what the transaction does."""
+        if statement == "BEGIN IMMEDIATE":
+            self.tasks = set()
+        self.tasks |= {task for start, task in _TASKS.items() if statement.startswith(start)}
 
     def execute(self, statements: str, *given: Any, **named: Any) -> Any:
         run = super().execute
@@ -386,8 +394,8 @@ def _kept(table: str, row: Any) -> Row:
 def _read(file: apsw.Connection, table: str) -> dict[Row, Row]:
     if not file.execute("SELECT 1 FROM sqlite_schema WHERE name = ?", (table,)).fetchall():
         return {}
-    rows = file.execute(f"SELECT {_COLUMNS[table]} FROM {table}").fetchall()  # noqa: S608 - ours
-    return {row[: KEYS[table]]: row for row in rows}
+    rows = file.execute(f"SELECT * FROM {table}").fetchall()  # noqa: S608 - ours
+    return {row[: KEYS[table]]: _kept(table, row) for row in rows}
 
 
 def _of(rows: Mapping[Row, Row], key: Row) -> str:

@@ -55,8 +55,14 @@ class Plan(NamedTuple):
 
 
 def draw_plan(seed: int, home: str = "functions") -> Plan:
-    """Draw a plan: one of ten is a long run with few events. Each home has the same."""
-    return _Drawing(seed, is_long=seed % 10 == 9).plan()._replace(home=home)
+    """
+    Draw a plan: one of ten is a long run with few events.
+
+    Each home has the same, but that a long run of the server has a pause of days.
+    """
+    drawing = _Drawing(seed, is_long=seed % 10 == 9)
+    plan = drawing.plan()._replace(home=home)
+    return drawing.with_long_pause(plan) if home == "serve" and plan.is_long else plan
 
 
 class _Drawing:
@@ -96,6 +102,19 @@ class _Drawing:
             steps=tuple(sorted(self._steps, key=lambda each: each.at)),
             heals_at=self._heals_at,
             ends_at=self._heals_at + 9 * DAY,
+        )
+
+    def with_long_pause(self, plan: Plan) -> Plan:
+        """Pause a subscription before large events, for longer than their payload is kept."""
+        topic, name = self._subscriptions[0]
+        at = self._heals_at * 0.3
+        self._add(at, "act", name=name, method="POST", action="/pause")
+        self._add(at + MINUTE / 2, "publish", topic=topic, count=3, size=100_000)
+        steps = tuple(sorted(self._steps, key=lambda each: each.at))
+        return plan._replace(
+            steps=steps,
+            heals_at=max(plan.heals_at, at + 5 * DAY),
+            ends_at=max(plan.ends_at, at + 14 * DAY),
         )
 
     def _add(self, at: float, what: str, **args: Any) -> None:
@@ -161,12 +180,12 @@ class _Drawing:
         self._add(at, "move", topic=topic, name=name)
 
     def _pause(self, at: float, _: str, name: str) -> None:
-        self._add(at, "pause", name=name)
+        self._add(at, "act", name=name, method="POST", action="/pause")
         lasts = self._chance.uniform(0.5, 15) * MINUTE * (60 if self._is_long else 1)
-        self._add(at + lasts, "resume", name=name)
+        self._add(at + lasts, "act", name=name, method="POST", action="/resume")
 
     def _delete(self, at: float, topic: str, name: str) -> None:
-        self._add(at, "delete", name=name)
+        self._add(at, "act", name=name, method="DELETE")
         if self._chance.random() < 0.5:
             again = at + self._chance.uniform(0, 10) * MINUTE
             self._add(again, "subscribe", topic=topic, name=name, **self._terms(again))
@@ -176,7 +195,7 @@ class _Drawing:
         at = self._published()
         self._add(at - 1, "behave", name=name, behaviour="fails", until=at + 3 * MINUTE)
         at += self._chance.uniform(15, 90)
-        self._add(at, "delete", name=name)
+        self._add(at, "act", name=name, method="DELETE")
         at += self._chance.uniform(5, 20)
         self._add(at, "subscribe", topic=topic, name=name, **self._terms(at))
 

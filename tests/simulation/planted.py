@@ -237,11 +237,51 @@ PLANTED = {
         "                self._flush_soon()\n",
         seed=69,
     ),
+    "dead letters to another account": Planted(
+        f"{_TIMERS}/dead_letters.py",
+        "            stored = self.store.write(target.destination, path, *written)\n",
+        "            there = replace(target.destination, account='testing')\n"
+        "            stored = self.store.write(there, path, *written)\n",
+        seed=79,
+    ),
+    "a dead letter that counts attempts wrongly": Planted(
+        "shared/deadletter/record.py",
+        '        "deliveryAttempts": delivery.attempts,\n',
+        '        "deliveryAttempts": delivery.attempts + 7,\n',
+        seed=79,
+    ),
+    "pushes to the first endpoint for ever": Planted(
+        f"{_DELIVERING}/push.py",
+        "            exchange = await self.pusher.send(",
+        "            first = globals().setdefault('_FIRST', {})\n"
+        "            outbound = outbound._replace(url=first.setdefault(part.key, outbound.url))\n"
+        "            exchange = await self.pusher.send(",
+        seed=19,
+    ),
+    "an expiry ignored": Planted(
+        "shared/subscriptions/subscription.py",
+        "        return self.expires_at is not None and self.expires_at <= now\n",
+        "        return False\n",
+        seed=22,
+    ),
+    "a replay of every other record": Planted(
+        "shared/engine/replaying/batches.py",
+        "            batch.texts.append(text)\n            batch.records.append(number)\n",
+        "            if number % 2:\n                return\n"
+        "            batch.texts.append(text)\n            batch.records.append(number)\n",
+        seed=56,
+    ),
+    "waits six times as long": Planted(
+        "shared/delivery/policy.py",
+        "terms.scaled(wait + spread * jitter)",
+        "terms.scaled((wait + spread * jitter) * 6)",
+        seed=89,
+    ),
     "a settled part that comes again after a kill": Planted(
         f"{_SQL}/leases.py",
         "    text = open_text(body.decode(), open_keys(writing, number))\n",
         "    text = body.decode()\n",
-        seed=49,
+        seed=56,
         home="serve",
     ),
     "a retry's timer forgotten": Planted(
@@ -269,7 +309,7 @@ PLANTED = {
         home="serve",
     ),
     "commits that are not synced": Planted(
-        f"{_SQL}/sqlite.py", '"synchronous = FULL"', '"synchronous = NORMAL"', 69, home="serve"
+        f"{_SQL}/sqlite.py", '"synchronous = FULL"', '"synchronous = NORMAL"', 19, home="serve"
     ),
     "a start without the checkpoint": Planted(
         f"{_SQL}/sqlite.py",
@@ -296,7 +336,44 @@ PLANTED = {
         f"{_SQL}/leases.py",
         "            hand.doubt(each.number for each in messages[:reserved])\n",
         "            pass\n",
-        seed=66,
+        seed=63,
+        home="serve",
+    ),
+    "rows of parts that stay after their message": Planted(
+        f"{_SQL}/messages.py",
+        '    writing.send("DELETE FROM parts WHERE message = ?", number)\n'
+        '    writing.send("DELETE FROM message_payloads',
+        '    writing.send("DELETE FROM message_payloads',
+        seed=19,
+        home="serve",
+    ),
+    "rows of pauses that stay": Planted(
+        f"{_SQL}/leases.py",
+        "            if writing.rows(own, parked):\n",
+        "            if False:\n",
+        seed=19,
+        home="serve",
+    ),
+    "attempts of all hours deleted": Planted(
+        f"{_SQL}/attempts.py",
+        "            if hour < limit or left < 0:\n",
+        "            if True:\n",
+        seed=19,
+        home="serve",
+    ),
+    "a payload deleted though a message names it": Planted(
+        f"{_SQL}/payloads.py",
+        '                " AND NOT EXISTS'
+        ' (SELECT 1 FROM message_payloads WHERE payload = payloads.name)"\n',
+        "",
+        seed=49,
+        home="serve",
+    ),
+    "a settlement that is not counted": Planted(
+        f"{_SQL}/settling.py",
+        "        writing.count(steps.counts.counts)\n",
+        "",
+        seed=19,
         home="serve",
     ),
 }
@@ -321,9 +398,8 @@ def copy_app(folder: Path) -> None:
 def _simulation() -> Sequence[Path]:
     folders = (ROOT / "tests" / "simulation", ROOT / "pushgrid")
     files = [each for folder in folders for each in folder.rglob("*.py")]
-    others = [
-        ROOT / "tests" / each for each in ("package_list.py", "integration/sql/recorded_disk.py")
-    ]
+    sql = (f"integration/sql/{each}.py" for each in ("databases", "recorded_disk"))
+    others = [ROOT / "tests" / each for each in ("package_list.py", "postgres_server.py", *sql)]
     return [each.relative_to(ROOT) for each in (*files, *(ROOT / "server").rglob("*.py"), *others)]
 
 
@@ -349,7 +425,9 @@ def _found_by(folder: Path, bug: Planted, first: int, seeds: int) -> str:
         check=False,
     )
     first_line = next((each for each in found.stdout.splitlines() if each.startswith("seed ")), "")
-    return first_line or ("" if found.returncode == 0 else found.stderr[-400:])
+    if not first_line and found.returncode:
+        raise RuntimeError(f"the simulation failed on {bug.file}: {found.stderr[-400:]}")
+    return first_line
 
 
 def main(names: Sequence[str]) -> int:

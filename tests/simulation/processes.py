@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextvars import copy_context
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -15,7 +15,7 @@ from pushgrid.testing.composition import MemoryOutbound
 from pushgrid.testing.memory import SeededChance
 from pushgrid.testing.memory.faults import StoreRequest
 from shared.app import App
-from shared.engine.ports import Queue
+from shared.engine.ports import Queue, Store
 from shared.settings import Settings
 from shared.telemetry import lines_to
 from shared.watched_clock import WatchedClock
@@ -44,6 +44,7 @@ class Death(NamedTuple):
     down: float  # seconds until it starts again
     again: int  # how often it is killed then, soon after its start
     skew: float  # of its clock when it starts, in seconds
+    aim: str = ""  # what its requests have to be, if anything
 
 
 @dataclass(slots=True, eq=False)
@@ -65,6 +66,8 @@ class Instance:
 
 class Processes:
     """All processes, each in a slot that the next one takes when it is killed."""
+
+    idle = IDLE
 
     def __init__(
         self,
@@ -117,12 +120,14 @@ class Processes:
 
     # ── What the plan does ──
 
-    def kill(self, process: int, requests: int, down: float, again: int, skew: float) -> None:
+    def kill(
+        self, process: int, requests: int, down: float, again: int, skew: float, *, aim: str = ""
+    ) -> None:
         instance = self.slots[process]
         if instance.process.is_alive and instance.death is None:
-            instance.death = Death(requests, down, again, skew)
+            instance.death = Death(requests, down, again, skew, aim)
             later = partial(self._die, process, instance, "while idle")
-            self._kernel.at(self._kernel.now + IDLE, later)
+            self._kernel.at(self._kernel.now + self.idle, later)
 
     def freeze(self, process: int, seconds: float, before: str) -> None:
         """Freeze a process at once, or *before* its next request of that name."""
@@ -145,18 +150,9 @@ class Processes:
     def between(self, request: StoreRequest, when: str) -> None:
         """Kill the process that makes a request before or after its effect, if it is time."""
         slot, instance = self._by_name[request.process]
-        before, seconds = instance.freeze
-        if when == "before" and before == f"{request.port}.{request.method}":
-            instance.freeze = ("", 0.0)
-            self.freeze(slot, seconds, "")
-            self._kernel.sleep(USUAL)
-        death = instance.death
-        if death is None:
-            return
-        if when == "before":
-            instance.death = death = death._replace(requests=death.requests - 1)
-        if death.requests <= 0 and (when == "after" or self._chance.random() < 0.5):
-            self._die(slot, instance, f"{when} {request.port}.{request.method}")
+        name = f"{request.port}.{request.method}"
+        if self._is_struck(slot, instance, {name}, when):
+            self._die(slot, instance, f"{when} {name}")
 
     def shown(self, queue: Queue, at: datetime) -> None:
         """Tell the hosts when a message becomes visible."""
@@ -164,6 +160,29 @@ class Processes:
             each.host.put(queue, at)
 
     # ── Parts of the above ──
+
+    def _is_struck(
+        self, slot: int, instance: Instance, request: Collection[str], when: str
+    ) -> bool:
+        """
+        Count a request, and freeze before it; tell whether its process is to be killed now.
+
+        *request* has what can be aimed at.
+        """
+        before, seconds = instance.freeze
+        if when == "before" and before in request:
+            instance.freeze = ("", 0.0)
+            self._seen["frozen before a request"] += instance.is_well
+            self.freeze(slot, seconds, "")
+            self._kernel.sleep(USUAL)
+        death = instance.death
+        if death is None or (death.aim and death.aim not in request):
+            return False
+        if when == "before":
+            instance.death = death = death._replace(requests=death.requests - 1)
+        if death.requests > 0:
+            return False
+        return when == "after" or self._chance.random() < 0.5
 
     def _new(self, slot: int, skew: float) -> Instance:
         name, wrong = f"p{slot}.{len(self._by_name)}", [skew]
@@ -179,19 +198,9 @@ class Processes:
         clock = WatchedClock(wall, process.loop.time, awaits_storage=True)
         self.storage.clocks[name] = clock
         store = self.storage.store.of(name, Pool(process, most=1_000_000))
-        pusher = SimulatedPusher(process, self._endpoints, self._ledger)
-        seed = f"{name} {self._plan.seed}"
-        chance, draws = SeededChance(seed), Random(seed)
-        chance.jitter = draws.random
-        app = App(
-            settings=settings_of(self._plan.settings),
-            store=lambda: store,
-            outbound=lambda: MemoryOutbound(pusher),
-            clock=clock,
-            threads=Threads(process),
-            chance=chance,
-        )
-        app.ended = partial(self._ledger.ended, name)
+        draws = Random(f"{name} {self._plan.seed}")
+        settings = settings_of(self._plan.settings)
+        app = self._compose(process, clock, settings, lambda: store, draws)
         rests = 60 if self._plan.is_long else 6
         host = FunctionsHost(app, process, store, self.storage.clock, draws, rests=rests)
         instance = Instance(process, clock, app, host, wrong)
@@ -199,12 +208,36 @@ class Processes:
         self._ledger.began(process, skew, lambda: clock.is_trusted)
         return instance
 
+    def _compose(
+        self,
+        process: Process,
+        clock: WatchedClock,
+        settings: Settings,
+        store: Callable[[], Store],
+        draws: Random,
+    ) -> App:
+        pusher = SimulatedPusher(process, self._endpoints, self._ledger)
+        chance = SeededChance(f"{process.name} {self._plan.seed}")
+        chance.jitter = draws.random
+        outbound, threads = MemoryOutbound(pusher), Threads(process)
+        app = App(
+            settings=settings,
+            store=store,
+            outbound=lambda: outbound,
+            clock=clock,
+            threads=threads,
+            chance=chance,
+        )
+        app.ended = partial(self._ledger.ended, process.name)
+        return app
+
     def _die(self, slot: int, instance: Instance, where: str) -> None:
-        death = instance.death
-        if death is None or not instance.process.is_alive:
-            return
-        self._seen[f"killed {where.partition(' ')[0]}"] += 1
-        self._ledger.fault(instance.process, f"is killed {where}")
+        if instance.death and instance.process.is_alive:
+            self._seen[f"killed {where.partition(' ')[0]}"] += 1
+            self._bury(slot, instance, instance.death, f"is killed {where}")
+
+    def _bury(self, slot: int, instance: Instance, death: Death, how: str) -> None:
+        self._ledger.fault(instance.process, how)
         self.unheard += instance.process.unheard
         self._kernel.at(self._kernel.now + death.down, partial(self._rise, slot, death))
         instance.process.kill()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gc
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import partial
 from multiprocessing import get_context
 
+from tests.simulation.ledger import Finding
 from tests.simulation.plan import Plan, Step, draw_plan
 from tests.simulation.served import ServedWorld
 from tests.simulation.world import Result, World
@@ -30,6 +32,22 @@ def play(plan: Plan, *, tells: bool = False) -> Result:
         sys.unraisablehook = hook
         if was_enabled:
             gc.enable()
+
+
+def command(plan: Plan) -> str:
+    """Return what plays it again."""
+    return f"python -m tests.simulation --home {plan.home} --seed {plan.seed}"
+
+
+def first_findings(results: Iterable[Result]) -> dict[str, Finding]:
+    """Return by the command that plays it again what each red one found first."""
+    return {command(each.plan): each.findings[0] for each in results if each.findings}
+
+
+def not_seen(kinds: Iterable[str], results: Iterable[Result]) -> list[str]:
+    """Return the kinds of faults and changes that took effect in none of the results."""
+    seen = sum((each.seen for each in results), Counter[str]())
+    return sorted(each for each in kinds if not seen[each])
 
 
 def play_seed(seed: int, home: str = "functions") -> Result:

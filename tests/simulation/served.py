@@ -3,52 +3,45 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import tempfile
-from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from contextvars import copy_context
-from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
 from typing import Any, cast
 
-from pushgrid.testing.composition import MemoryOutbound
-from pushgrid.testing.memory import START, MemoryStore, SeededChance
-from pushgrid.testing.memory.faults import StoreRequest
+from pushgrid.testing.memory import MemoryStore
 from server.deliveries import Deliveries
 from server.own_work import OwnWork, timers_of
 from server.process import DELIVERING_SECONDS, HANDING_SECONDS, LONGEST_END, STORING_SECONDS
 from server.sqlite_home import SqliteHome
-from shared.adapters.sql.database import micros, moment, text_of_plain
 from shared.adapters.sql.store import SqlStore
 from shared.app import App, BackgroundWork
-from shared.delivery.policy import EndReason, EndState
-from shared.engine.ports import Queue, Receipt, Received, Table
+from shared.engine.ports import Queue
 from shared.engine.ports.leases import Lease
-from shared.engine.ports.settling import Ended
+from shared.engine.timers.waiting_events import tallies
 from shared.errors import InvalidSettings, StorageUnavailable
 from shared.settings import AttemptLogging
-from shared.subscriptions.subscription import DeadLetterDestination, SubscriptionKey
-from shared.telemetry import LogLine, lines_to
+from shared.subscriptions.subscription import SubscriptionKey
+from shared.telemetry import lines_to
 from shared.watched_clock import WatchedClock
-from tests.simulation.endpoints import SimulatedPusher
 from tests.simulation.kernel import Pool, Process, Threads
-from tests.simulation.ledger import SLOW, Ledger, Push
-from tests.simulation.machine import Change, Machine
-from tests.simulation.plan import Plan
+from tests.simulation.machine import STORMS, Machine
+from tests.simulation.plan import Plan, Step
 from tests.simulation.processes import Death, Instance, Processes, settings_of
-from tests.simulation.storage import USUAL
-from tests.simulation.world import LATE, Result, World
+from tests.simulation.served_ledger import ServedLedger
+from tests.simulation.world import Result, World
 
 LOSES_POWER = 0.4  # of the kills
 IN_ORDER = 0.25  # of the ends that a plan names
 STARTS_AGAIN = 5.0  # seconds after it has ended by itself
-_NUMBER_OF = "e"  # and the number: an event's id
+AIMS = ("a claim", "a settlement", "a settlement", "COMMIT", "")  # at what kills are aimed
+AIMED = 5  # statements of these at most, before the one that is hit
 
 
 class ServedHost:
@@ -131,90 +124,56 @@ class ServedHost:
         return self._is_worth() and timer.call()
 
 
-@dataclass(slots=True, eq=False)
-class ServedInstance(Instance):
-    """A server, as its machine and its slot see it."""
-
-    host: ServedHost  # type: ignore[assignment]
-    owner: ServedProcesses = field(kw_only=True)
-    dies_in_commit: bool = field(kw_only=True)
-
-    def is_struck(self, verb: str, when: str) -> bool:
-        if (when, self.freeze[0]) == ("before", f"sqlite.{verb}"):
-            self.owner.freeze_now(self)
-        death = self.death
-        if death is None:
-            return False
-        if when == "before":
-            self.death = death = death._replace(requests=death.requests - 1)
-        if death.requests > 0 or (self.dies_in_commit and verb != "COMMIT"):
-            return False
-        return when == "after" or self.owner.draw() < 0.5
-
-    def die(self, where: str) -> None:
-        self.owner.strike(self, where)
-
-    def waits(self, seconds: float, what: str) -> None:
-        if seconds > SLOW:
-            self.owner.ledger.fault(self.process, f"waits {seconds:.0f} s for {what}")
-
-    def fails(self, what: str) -> None:
-        self.owner.ledger.fault(self.process, f"fails: {what}")
-
-    def committed(self, changes: Sequence[Change]) -> None:
-        self.owner.ledger.committed(self.process, changes)
-
-
 class ServedProcesses(Processes):
     """One process at a time, on one machine."""
 
+    idle = 900.0
     machine: Machine
     ledger: ServedLedger
 
     def __init__(self, plan: Plan, *given: Any) -> None:
         super().__init__(plan._replace(processes=1), *given)
         self.ledger = self._ledger  # type: ignore[assignment]
-        self.draw = self._chance.random
 
     def begin(self) -> None:
         self.slots.append(self._new(0, 0.0))
         self.slots[0].host.begin()
 
     def any(self) -> Instance | None:
-        found = self.server
-        return found if found.process.is_alive and found.host.is_ready else None
+        found = self.slots[0]  # the process that has the folder, or had it last
+        return found if found.process.is_alive and self._host.is_ready else None
 
     @property
-    def server(self) -> ServedInstance:
-        """The process that has the folder, or had it last."""
-        return cast("ServedInstance", self.slots[0])
+    def _host(self) -> ServedHost:
+        return cast("ServedHost", self.slots[0].host)
 
-    def kill(self, process: int, requests: int, down: float, again: int, skew: float) -> None:
+    def kill(
+        self, process: int, requests: int, down: float, again: int, skew: float, *, aim: str = ""
+    ) -> None:
         del process, skew
-        instance = self.server
-        if instance.is_well and instance.host.is_ready and self.draw() < IN_ORDER:
+        instance = self.slots[0]
+        if instance.is_well and self._host.is_ready and self._chance.random() < IN_ORDER:
             self.ledger.fault(instance.process, "is told to end")
             instance.death = Death(10**9, down, again, 0)
-            instance.host.end()
+            self._host.end()
             later = partial(self._die, 0, instance, "while it ends")
             self._kernel.at(self._kernel.now + 2 * LONGEST_END, later)
             return
-        super().kill(0, requests * 5, down, again, skew=0.0)
+        aim = aim or self._chance.choice(AIMS)
+        super().kill(0, requests % AIMED if aim else requests, down, again, 0.0, aim=aim)
 
     def freeze(self, process: int, seconds: float, before: str) -> None:
         del process
-        super().freeze(0, seconds, before and "sqlite.COMMIT")
+        super().freeze(0, seconds, before and "COMMIT")
 
-    def freeze_now(self, instance: Instance) -> None:
-        """Freeze a process before its request."""
-        (_, seconds), instance.freeze = instance.freeze, ("", 0.0)
-        self.freeze(0, seconds, "")
-        self._kernel.sleep(USUAL)
+    def is_struck(self, process: Process, statement: Collection[str], when: str) -> bool:
+        return self._is_struck(*self._by_name[process.name], statement, when)
 
     def jump(self, process: int, by: float) -> None:
         """Do nothing: a machine's only clock is believed."""
 
-    def strike(self, instance: Instance, where: str) -> None:
+    def strike(self, process: Process, where: str) -> None:
+        _, instance = self._by_name[process.name]
         instance.death = instance.death or Death(0, STARTS_AGAIN, 2, 0)
         self._die(0, instance, where)
 
@@ -222,19 +181,21 @@ class ServedProcesses(Processes):
         _, instance = self._by_name[name]
         why = why.replace(str(self.machine.folder), "the folder")
         self._seen[f"ends itself: {why.partition(':')[0]}"] += 1
-        instance.death = instance.death or Death(0, STARTS_AGAIN, 0, 0)
-        self._die(0, instance, f"while it {why}", is_by_power=False)
+        self._leave(loses_power=False)
+        death = instance.death or Death(0, STARTS_AGAIN, 0, 0)
+        self._bury(0, instance, death, f"ends itself: {why}")
 
-    def _die(
-        self, slot: int, instance: Instance, where: str, *, is_by_power: bool | None = None
-    ) -> None:
-        if instance.death is None or not instance.process.is_alive:
-            return
-        loses_power = self.draw() < LOSES_POWER if is_by_power is None else is_by_power
-        self._seen["the power fails"] += loses_power
+    def _die(self, slot: int, instance: Instance, where: str) -> None:
+        if instance.death and instance.process.is_alive:
+            loses_power = self._chance.random() < LOSES_POWER
+            self._seen["the power fails"] += loses_power
+            self._leave(loses_power=loses_power)
+            where += ", since the power fails" if loses_power else ""
+        super()._die(slot, instance, where)
+
+    def _leave(self, *, loses_power: bool) -> None:
         self.ledger.died()
         self.machine.stop(loses_power=loses_power)
-        super()._die(slot, instance, f"{where}{', since the power fails' if loses_power else ''}")
 
     def _new(self, slot: int, skew: float) -> Instance:
         name = f"p{slot}.{len(self._by_name)}"
@@ -250,31 +211,20 @@ class ServedProcesses(Processes):
             attempt_log=AttemptLogging.ALL,
             own_account=MemoryStore.account,
         )
-        threads = Threads(process)
         ids = Random(f"ids {name} {self._plan.seed}")
 
         def make_store(folder: Path, **options: Any) -> SqlStore:
             return SqlStore(
                 folder,
                 **options | {"other_accounts": elsewhere},
-                connect=lambda database: self.machine.connect(instance, database),
+                connect=lambda database: self.machine.connect(process, database),
                 new_id=lambda: ids.randbytes(16).hex(),
                 low_water=0,
             )
 
-        home = SqliteHome(folder, settings, clock, threads, make_store)
-        pusher = SimulatedPusher(process, self._endpoints, self._ledger)
-        chance, draws = SeededChance(f"{name} {self._plan.seed}"), Random(f"draws {name}")
-        chance.jitter = draws.random
-        app = App(
-            settings=settings,
-            store=lambda: home.store,
-            outbound=lambda: MemoryOutbound(pusher),
-            clock=clock,
-            threads=threads,
-            chance=chance,
-        )
-        app.ended = partial(self._ledger.ended, name)
+        home = SqliteHome(folder, settings, clock, Threads(process), make_store)
+        draws = Random(f"draws {name} {self._plan.seed}")
+        app = self._compose(process, clock, settings, lambda: home.store, draws)
         host = ServedHost(
             app,
             process,
@@ -283,9 +233,7 @@ class ServedProcesses(Processes):
             is_worth=self._has_work,
             ended=partial(self._ends, name),
         )
-        instance = ServedInstance(
-            process, clock, app, host, [skew], owner=self, dies_in_commit=draws.random() < 0.5
-        )
+        instance = Instance(process, clock, app, host, [skew])  # type: ignore[arg-type]
         self._by_name[name] = (slot, instance)
         return instance
 
@@ -298,173 +246,35 @@ class ServedProcesses(Processes):
         return False
 
 
-class ServedLedger(Ledger):
-    """Judges by what was committed, row by row."""
-
-    def __init__(self, *given: Any, **named: Any) -> None:
-        super().__init__(*given, **named)
-        self._lines: dict[str, Sequence[str]] = {}
-        self.stored: Any = SimpleNamespace(payloads=SimpleNamespace(blobs=self._lines))
-        self._under_way: Counter[tuple[str, int, str]] = Counter()  # pushes that are not settled
-        self._drops: dict[tuple[str, int, str], list[int]] = {}  # told, stored
-
-    def began(self, process: Process, skew: float, is_trusted: Callable[[], bool]) -> None:
-        super().began(process, skew, is_trusted)
-        self._told.add(process)
-
-    def hear(self, process: str, line: LogLine) -> None:
-        """Tell a line of the app's log with the story."""
-        if self.story is not None:
-            self.story.append((self._kernel.now, f"{process} logs {line.json}", frozenset()))
-
-    def died(self) -> None:
-        """Enter that what is under way may be repeated: it was not settled."""
-        self._repeated(sorted(self._under_way), "its process ends")
-
-    def committed(self, process: Process, changes: Sequence[Change]) -> None:
-        """Enter what a transaction has stored."""
-        for each in changes:
-            getattr(self, f"_{each.table}")(process, each)
-
-    def _documents(self, process: Process, change: Change) -> None:
-        kind, topic, name = change.key
-        given = Table(kind), topic, name
-        self.note(f"{process.name} {'stores' if change.new else 'deletes'} {kind} {topic} {name}")
-        method = "put" if change.new else "delete"
-        document = (json.loads(change.new[3]),) if change.new else ()
-        self._stored(StoreRequest(process.name, "documents", method, (*given, *document)), None)
-
-    def _messages(self, process: Process, change: Change) -> None:
-        old, new = change.old, change.new
-        if new is None:
-            assert old
-            self._holders.pop(str(old[0]), None)
-            self.note(f"{process.name} deletes {old[0]}")
-            return
-        number, queue, due, _, run, receipt, receives, deaths, *_, body = new
-        text, name = body.decode(), process.name
-        if old is None:
-            hidden = moment(due) - START - timedelta(seconds=self._kernel.now)
-            self.note(f"{name} stores {number} in {hidden}{', in hand' if run else ''}")
-            self._put(StoreRequest(name, "queues", "put", (Queue(queue), text, hidden)), None)
-            return
-        told = f"{name} changes {number} on {queue}: run {old[4]} → {run}, deaths {deaths}"
-        parts = self._parts(text)
-        self.note(told, [n for _, numbers in parts for n in numbers])
-        if body != old[10]:
-            self._judge_parts(number, text)
-        if old[4] and not run:
-            self._given_back(process, text)
-        elif run == 0 and receives > old[6]:
-            given = Received(text=text, receipt=Receipt(str(number), str(receipt)), count=receives)
-            self._received(StoreRequest(name, "queues", "receive", (queue,)), [given])
-
-    def _judge_parts(self, number: int, text: str) -> None:
-        """Judge whether a message that is rewritten has nothing twice."""
-        for part, numbers in self._parts(text):
-            ids = [(each.origin.publish_id, each.position) for each in part.deliveries]
-            if len({*ids}) < len(ids):
-                self.find("repeated", f"message {number} has one of {numbers} twice")
-
-    def _given_back(self, process: Process, text: str) -> None:
-        keys = [
-            (part.subscription.lower(), number, self._job_of(each))
-            for part, numbers in self._parts(text)
-            for number, each in zip(numbers, part.deliveries, strict=True)
-        ]
-        pushed = [each for each in keys if self._under_way[each]]
-        if pushed and self._faults.get(process, -1e9) < self._kernel.now - 300:
-            self.find("comes again", f"{pushed} without a fault")
-        self._repeated(pushed, "its message is given back")
-
-    def _payloads(self, process: Process, change: Change) -> None:
-        if change.old is None and change.new:
-            name, expires, body = change.new
-            self._lines[name] = body.decode().split("\n")
-            given = name, moment(expires)
-            self._judge_payload(StoreRequest(process.name, "payloads", "write", given), None)
-
-    def _blobs(self, process: Process, change: Change) -> None:
-        if change.new and not change.old:
-            container, path, *_, body = change.new
-            if container == "poison":
-                self.find("poison", path)
-                return
-            there = DeadLetterDestination(container=container)
-            given = there, path, body
-            self._buried(StoreRequest(process.name, "dead_letters", "write", given), True)
-
-    def _attempts(self, process: Process, change: Change) -> None:
-        if change.new is None:
-            return
-        _, name, _, _, _, _, event, _, job, record, _ = change.new
-        if event is None:
-            return
-        key = text_of_plain(name), int(text_of_plain(event)[1:]), text_of_plain(job or "")
-        known = json.loads(record)
-        if known.get("outcome") and self._under_way[key]:
-            self._under_way[key] -= 1
-        self.note(f"{process.name} has settled {key}: {known.get('state')}", [key[1]])
-        if known.get("state") == EndState.DROPPED:
-            self._dropped(key, EndReason(known["reason"]), process, is_stored=True)
-
-    # ── What differs ──
-
-    def ended(self, process: str, end: Ended) -> None:
-        name, number = end.key.subscription.lower(), self._number_of(end.delivery)
-        if end.state is not EndState.DROPPED:
-            super().ended(process, end)
-            return
-        self.note(f"{process} tells the end of {name} {number}: {end.reason}", [number])
-        if end.reason is EndReason.PAYLOAD_MISSING:
-            self.find("payload missing", f"an event of {name}")
-            return
-        key = name, number, self._job_of(end.delivery)
-        self._dropped(key, end.reason, self._processes[process], is_stored=False)
-
-    def _dropped(
-        self, key: tuple[str, int, str], reason: EndReason, by: Process, *, is_stored: bool
-    ) -> None:
-        """Enter a drop that the app tells, or that was stored, whichever comes first."""
-        drops = self._drops.setdefault(key, [0, 0])
-        before = max(drops)
-        drops[is_stored] += 1
-        if max(drops) > before:
-            entry = self._entry(*key)
-            self._judge_end(entry, reason, by, is_drop=True)
-            self._end(entry, f"dropped: {reason}")
-
-    def _judge_push(self, push: Push, number: int) -> None:
-        entry = self._of_push(push, number)
-        super()._judge_push(push, number)
-        self._under_way[entry.subscription, number, entry.job] += 1
-
-    def _read_at(self, _: Process, __: str) -> float | None:
-        """Return when the terms of an end were read: in the transaction that stores it."""
-        return self._kernel.now
-
-    def _repeated(self, keys: Sequence[tuple[str, int, str]], why: str) -> None:
-        for key in keys:
-            if count := self._under_way.pop(key, 0):
-                self.note(f"  {key} may be repeated: {why}", [key[1]])
-                self._entry(*key).copies += count
-
-
 class ServedWorld(World):
     """All that there is in a simulation of a server."""
 
     make_ledger, make_processes = ServedLedger, ServedProcesses
+
+    @staticmethod
+    def told(step: Step) -> str:
+        """Return a step as it is played: by one process, whose clock is right."""
+        if step.what == "jump":
+            return "nothing"
+        left_out = {"process", "skew"}
+        args = {name: each for name, each in step.args.items() if name not in left_out}
+        if step.what == "storm":
+            args["kind"] = STORMS[args["kind"]].name
+        return World.told(step._replace(args=args))
 
     def play(self) -> Result:
         with tempfile.TemporaryDirectory(prefix="pushgrid-", ignore_cleanup_errors=True) as name:
             seed, self.ledger.store = self._plan.seed, self.ledger.stored  # type: ignore[attr-defined]
             self.machine = self.processes.machine = Machine(  # type: ignore[attr-defined]
                 self.kernel,
+                self.ledger,
                 self.storms,
                 Random(f"machine {seed}"),
                 self._seen,
                 Path(name),
-                self.ledger.find,
+                self.processes.is_struck,  # type: ignore[attr-defined]
+                self.processes.strike,  # type: ignore[attr-defined]
+                self.ledger.committed,  # type: ignore[attr-defined]
             )
             try:
                 return super().play()
@@ -476,21 +286,28 @@ class ServedWorld(World):
         # A pause that its operator had to repeat while the server was down is over, too.
         self.kernel.at(self.kernel.now + 400, self._callers.resume_all)
 
-    def _is_late(self) -> bool:
-        latest = micros(self.storage.clock.now() - timedelta(seconds=LATE))
-        return any(row[2] < latest for row in self.machine.rows["messages"].values())
+    def _messages(self) -> Sequence[tuple[int, str]]:
+        rows = self.machine.rows["messages"].values()
+        return [(row[2], f"message {row[:8]}") for row in rows]
 
     def _find_left(self) -> None:
-        for row in self.machine.rows["messages"].values():
-            self.ledger.find("left", f"message {row[:8]}")
-        for text in self.processes.close():
-            self.ledger.find("unheard", text)
-        if self._plan.is_long and self.machine.rows["payloads"]:
-            self.ledger.find("left", f"payloads {sorted(self.machine.rows['payloads'])}")
+        super()._find_left()
+        rows = self.machine.rows
+        waited_for = {
+            (topic, name, pause) for _, topic, name, _, pause in rows["documents"].values()
+        }
+        for table in ("parts", "message_payloads", "parked"):
+            for row in rows[table].values():
+                if table != "parked" or row[1:] not in waited_for:
+                    self.ledger.find("left", f"{table} {row}")
 
-    def _is_quiet(self) -> bool:
-        is_empty = not self.machine.rows["messages"]
-        return is_empty and self.processes.is_idle() and not self._callers.open
+    def _unfinished(self) -> Mapping[Any, Any]:
+        """Return where more was matched than has ended: both are stored with what they count."""
+        totals = self.processes.slots[0].app.store.counts.totals()
+        return {key: each for key, each in tallies(totals).items() if each.matched > each.ended}
+
+    def _payloads(self) -> Collection[Any]:
+        return self.machine.rows["payloads"]
 
 
 async def _within(seconds: float, work: Awaitable[object]) -> None:

@@ -14,7 +14,7 @@ from shared.engine.ports import Queue
 from shared.errors import StorageUnavailable, StorageUnreachable
 from shared.watched_clock import WatchedClock
 from tests.simulation.kernel import Kernel, StorageClock
-from tests.simulation.ledger import Ledger
+from tests.simulation.ledger import SLOW, Ledger
 from tests.simulation.plan import GIVES_UP
 
 T = TypeVar("T")
@@ -49,6 +49,7 @@ class Fate(NamedTuple):
     copies: int = 0  # effects beyond the first
     is_timed: bool = True
     is_known: bool = True  # to its caller, once it has its effect
+    is_outage: bool = False
 
 
 _FATES: Mapping[str, Callable[[Callable[[], float], StoreRequest], Fate]] = {
@@ -61,7 +62,9 @@ _FATES: Mapping[str, Callable[[Callable[[], float], StoreRequest], Fate]] = {
     "stored twice": lambda draw, request: Fate(
         draw(), draw(), copies=int((request.port, request.method) == ("queues", "put"))
     ),
-    "outage": lambda draw, _: Fate(draw() * GIVES_UP, is_done=False, is_answered=False),
+    "outage": lambda draw, _: Fate(
+        draw() * GIVES_UP, is_done=False, is_answered=False, is_outage=True
+    ),
     "untimed": lambda draw, _: Fate(draw() * USUAL, is_timed=False),
 }
 
@@ -107,6 +110,8 @@ class Storage:
         told = self.clock.now().replace(microsecond=0)  # as a header has it
         self.clocks[request.process].storage_answered(told if fate.is_timed else None, took)
         self._ledger.was_answered(request, took, is_timed=fate.is_timed)
+        self._seen["slow"] += took > SLOW
+        self._seen["untimed"] += not fate.is_timed
         if fault:
             raise fault
         return result  # type: ignore[return-value]
@@ -116,7 +121,6 @@ class Storage:
         for storm in self._storms:
             is_near = storm.since <= now < storm.until and storm.concerns(request)
             if is_near and draw() < storm.share:
-                self._seen[storm.kind] += 1
                 return _FATES[storm.kind](draw, request)
         takes = draw() * USUAL
         return Fate(before=takes) if draw() < 0.5 else Fate(after=takes)
@@ -131,6 +135,8 @@ class Storage:
         self._kernel.sleep(min(fate.before, GIVES_UP))
         if fate.is_done and fate.before <= GIVES_UP:
             return self._do(request, effect, fate)
+        if not fate.is_done:
+            self._seen["outage" if fate.is_outage else "fails before"] += 1
         return None, None
 
     def _do(
@@ -144,6 +150,9 @@ class Storage:
             except Exception as error:  # noqa: BLE001 - the answer of storage
                 return None, error
             self._ledger.took_effect(request, result, is_known=fate.is_known and not copy)
+            self._seen["stored twice"] += copy
+            self._seen["takes effect late"] += not fate.is_known
+            self._seen["fails after"] += fate.is_known and not fate.is_answered
             if request.port == "queues" and request.method in {"put", "hide", "replace"}:
                 queue, wait = Queue(str(request.arguments[0])), request.arguments[-1]
                 hidden = wait if isinstance(wait, timedelta) else timedelta()

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from random import Random
 from typing import Any, NamedTuple
 
+from shared.adapters.sql.database import micros
 from shared.engine.ports import Queue
 from shared.engine.timers.waiting_events import read_offsets, unfinished_events
-from tests.simulation.callers import Callers
+from tests.simulation.callers import PUBLISHER_WAITS, Callers
 from tests.simulation.endpoints import Endpoints
 from tests.simulation.kernel import Kernel, Stuck
 from tests.simulation.ledger import Finding, Ledger
-from tests.simulation.plan import DAY, Plan
+from tests.simulation.plan import DAY, Plan, Step
 from tests.simulation.processes import Processes
 from tests.simulation.storage import Storage, Storm
 
 LATE = 7200.0  # seconds after its time for which a message may be left
 QUIET = 2400.0  # seconds after the last message, in which what is counted becomes right
+HEALED = 1000.0  # seconds after which all processes run, and every event is taken
 RETENTION = 16 * DAY  # seconds after which nothing is kept
 
 
@@ -67,6 +69,11 @@ class World:
         self._callers = Callers(kernel, processes, self.ledger, chance, self._seen)
         self._players: tuple[Any, ...] = (self._callers, processes, self._endpoints)
 
+    @staticmethod
+    def told(step: Step) -> str:
+        """Return a step as it is played."""
+        return f"{step.what} {step.args}"
+
     def play(self) -> Result:
         """Play the plan, and judge it."""
         try:
@@ -78,7 +85,7 @@ class World:
             findings=self.ledger.findings,
             promised=sum(each.is_promised for each in self.ledger.entries.values()),
             seconds=self.kernel.now,
-            seen=self._seen,
+            seen=self._seen + self.ledger.seen,
             digest=self.ledger.digest.hexdigest(),
             story=self.ledger.story or (),
         )
@@ -92,7 +99,8 @@ class World:
                 player = next(each for each in self._players if hasattr(each, step.what))
                 kernel.at(step.at, partial(getattr(player, step.what), **step.args))
         kernel.at(plan.heals_at, self._heal)
-        kernel.run(max([plan.heals_at, *(each.at for each in plan.steps)]) + 60)
+        last = max([plan.heals_at + HEALED, *(each.at for each in plan.steps)])
+        kernel.run(last + 2 * PUBLISHER_WAITS)
         while not self._is_quiet() and not self._is_late() and kernel.now < plan.ends_at:
             kernel.run(kernel.now + 300)
         kernel.run(kernel.now + (RETENTION if plan.is_long else 0))
@@ -104,27 +112,34 @@ class World:
     def _heal(self) -> None:
         self.ledger.note("all is well from now on")
         self.processes.heal()
+        self.kernel.at(self.kernel.now + HEALED, self._callers.publish_to_all)
         self._callers.resume_all()
 
     def _is_late(self) -> bool:
-        found = self.storage.store.queues.earliest(*Queue)
-        latest = self.storage.clock.now() - timedelta(seconds=LATE)
-        return found is not None and found[1].visible_at < latest
-
-    def _find_left(self) -> None:
-        store = self.storage.store
-        for queue in Queue:
-            if stored := store.queues.stored[queue]:
-                self.ledger.find("left", f"{len(stored)} messages on {queue}")
-        for text in self.processes.close():
-            self.ledger.find("unheard", text)
-        unfinished = unfinished_events(store.counts.totals(), read_offsets(store.documents))
-        for key, each in unfinished.items():
-            self.ledger.find("left", f"counted as unfinished: {key} {each}")
-        if self._plan.is_long and store.payloads.blobs:
-            self.ledger.find("left", f"payloads {sorted(store.payloads.blobs)}")
+        latest = micros(self.storage.clock.now() - timedelta(seconds=LATE))
+        return any(due < latest for due, _ in self._messages())
 
     def _is_quiet(self) -> bool:
+        return not self._messages() and self.processes.is_idle() and not self._callers.open
+
+    def _find_left(self) -> None:
+        for _, text in self._messages():
+            self.ledger.find("left", text)
+        for text in self.processes.close():
+            self.ledger.find("unheard", text)
+        for key, each in self._unfinished().items():
+            self.ledger.find("left", f"counted as unfinished: {key} {each}")
+        if self._plan.is_long and (payloads := self._payloads()):
+            self.ledger.find("left", f"payloads {sorted(payloads)}")
+
+    def _messages(self) -> Sequence[tuple[int, str]]:
+        """Return when each is due, in microseconds, and what it is."""
         stored = self.storage.store.queues.stored
-        is_empty = not any(stored[queue] for queue in Queue)
-        return is_empty and self.processes.is_idle() and not self._callers.open
+        return [(micros(each.visible_at), f"message on {q}") for q in Queue for each in stored[q]]
+
+    def _unfinished(self) -> Mapping[Any, Any]:
+        store = self.storage.store
+        return unfinished_events(store.counts.totals(), read_offsets(store.documents))
+
+    def _payloads(self) -> Collection[Any]:
+        return self.storage.store.payloads.blobs

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from shared.errors import InvalidSettings
@@ -52,6 +53,11 @@ def _lock(descriptor: int, path: Path, kind: int) -> None:
             f"Another server (process {holder or 'unknown'}) has the folder '{path}'. "
             "Stop it, or name another folder: a folder has one server."
         ) from error
+
+
+def waiting(path: Path) -> Sequence[Path]:
+    """Return what the next `Folder` makes the database of the folder *path*: a killed restore's."""
+    return list(path.glob(f"{BACKUPS}/*/{_NEXT}"))
 
 
 def refuse_link(path: Path) -> None:
@@ -111,9 +117,11 @@ class Folder:
         paths = (folder / f"{name}{f'-{number}' if number else ''}.db" for number in numbers)
         return next(path for path in paths if not path.exists())
 
-    def replace_database(self, written: Path) -> Path:
+    def replace_database(self, written: Path) -> Path | None:
         """
         Let the file *written* be the database; return the folder of the former one, with its WAL.
+
+        ``None``: there was none.
 
         A kill or power failure midway loses nothing: the next `Folder` goes on.
         """
@@ -126,12 +134,15 @@ class Folder:
         sync(written)
         written.rename(former / _NEXT)
         self._go_on_replacing()
-        return former
+        if any(each.stat().st_size for each in former.iterdir()):
+            return former
+        shutil.rmtree(former)  # only the file that `Folder` has made
+        return None
 
     def _go_on_replacing(self) -> None:
         """Move the database beside the one that waits to replace it, if one does, and that here."""
-        for waiting in self.path.glob(f"{BACKUPS}/*/{_NEXT}"):
-            former = waiting.parent
+        for found in waiting(self.path):
+            former = found.parent
             folders = former, former.parent, self.path
             for each in folders:
                 sync(each)
@@ -139,7 +150,7 @@ class Folder:
                 path.rename(former / path.name)
             for each in folders:
                 sync(each)
-            waiting.rename(self.database)
+            found.rename(self.database)
             sync(self.path)
 
     def _be_private(self) -> None:

@@ -437,7 +437,8 @@ class SqlLeases:
             if claimed is None:
                 hand.doubt(taken)
             else:
-                hand.doubtful = hand.doubtful[len(doubtful) :]
+                known = {*doubtful, *taken}  # taken: also one that was not looked at
+                hand.doubtful = [each for each in hand.doubtful if each not in known]
                 leases, hand.next_due = claimed
                 if hand.next_due != until:
                     hand.has_read(floor, until, self._all_every)

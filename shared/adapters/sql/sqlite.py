@@ -32,6 +32,7 @@ from shared.adapters.sql.database import (
     new_id,
 )
 from shared.adapters.sql.folder import (
+    BACKUPS,
     DATABASE,
     FILE_MODE,
     Folder,
@@ -553,6 +554,7 @@ def back_up(path: Path, copy: Path) -> None:
     try:
         if copy.exists():
             raise StoreRefused(f"'{copy}' exists: name another file.")
+        _refuse_beside(path.resolve(), copy.parent.resolve())
         if not database.is_file():
             raise StoreRefused(f"'{path}' has no store: name the folder of a server.")
         with ExitStack() as undone:
@@ -564,9 +566,19 @@ def back_up(path: Path, copy: Path) -> None:
         raise StoreRefused(f"The copy '{copy}' can't be written: {error}") from error
 
 
-def restore(path: Path, copy: Path, found_good: Callable[[], object] = lambda: None) -> Path:
+def _refuse_beside(path: Path, target: Path) -> None:
+    """Raise StoreRefused if a copy in the folder *target* would be lost with the folder *path*."""
+    backups = path / BACKUPS
+    if target.is_relative_to(path) and not target.is_relative_to(backups):
+        raise StoreRefused(
+            f"'{target}' is the server's own folder, and would be lost with it: name a file on "
+            f"another disk, or in '{backups}'."
+        )
+
+
+def restore(path: Path, copy: Path, found_good: Callable[[], object] = lambda: None) -> Path | None:
     """
-    Let the store in the folder *path* be what *copy* is; return where the former one is now.
+    Let the store in the folder *path* be what *copy* is; return where a former one is now.
 
     *found_good* is called once the copy is, before anything is made.
 

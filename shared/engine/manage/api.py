@@ -60,16 +60,20 @@ class Manage:
     is_import: bool = False  # keys and consents are those of another deployment
     new_id: Callable[[], str]
 
-    def run(self, request: HttpRequest) -> HttpAnswer:
-        """Answer *request*; every error becomes an answer, too."""
+    def run(self, request: HttpRequest, by: str = "") -> HttpAnswer:
+        """
+        Answer *request*; every error becomes an answer, too.
+
+        *by* names who asks within this process; else the caller's credential does.
+        """
         try:
-            answer = self._answer(request)
+            answer = self._answer(request, by)
         except AppError as error:
             answer = error_answer(error)
         always = {"x-ms-request-id": self.new_id(), "Cache-Control": "no-store"}
         return replace(answer, headers={**answer.headers, **always})
 
-    def _answer(self, request: HttpRequest) -> HttpAnswer:
+    def _answer(self, request: HttpRequest, by: str) -> HttpAnswer:
         operator = self.operators.authorize(request.headers.get("authorization"))
         version = _api_version(request.query.get("api-version"))
         url = urlsplit(request.url)
@@ -93,7 +97,7 @@ class Manage:
             assumes_consent=self.is_import
             or (self.has_local_shortcuts and request.headers.get(CONSENT) == ASSUMED),
             is_import=self.is_import,
-            by=operator.name,
+            by=by or operator.name,
             is_reader=operator.is_reader,
             may_choose_keys=self.is_import or self.has_local_shortcuts,
         )

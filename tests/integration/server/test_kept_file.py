@@ -14,6 +14,7 @@ import pytest
 
 from cli.failure import CommandFailed
 from cli.serving import kept_file
+from cli.serving.beside import BesideTheApp
 from cli.serving.in_process import deployment_of
 from cli.serving.kept_file import KeptFile
 from server.served_app import ServedApp
@@ -83,9 +84,7 @@ def test_a_retry_changes_only_what_is_not_as_the_file_says_and_tells_why(
             path.write_text(json.dumps({"topics": {"orders": topic}}))
             file = KeptFile(path, prune=False)
             file.read(app.settings)
-            app.threads.begin(
-                lambda: file.follow(deployment_of(app, URL), lambda _: False, lambda: True)
-            )
+            BesideTheApp(URL, file, first_seconds=0).begin(app)
             assert [ends.get(timeout=PATIENCE) for _ in range(3)] == ["file.refused"] * 3
             consented.set()
             while ends.get(timeout=PATIENCE) != "file.applied":
@@ -96,7 +95,13 @@ def test_a_retry_changes_only_what_is_not_as_the_file_says_and_tells_why(
     again = told[told.index("file.refused") :]
     assert [told.count(each) for each in ("topic.changed", "file.changed")] == [1, 3]
     assert [again.count(each) for each in ("topic.changed", "file.changed")] == [0, 1]
-    assert told.count("file.doubtful") == (shortcuts == "false")
+    lines = [json.loads(each.getMessage()) for each in caplog.records]
+    assert {each["by"] for each in lines if "by" in each} == {"--file pushgrid.json"}
+    doubts = [each for each in lines if each["event"] == "file.doubtful"]
+    ignored = [
+        word for each in doubts for word in ("keys", "consent") if f"'{word}'" in each["detail"]
+    ]
+    assert ignored == ([] if shortcuts == "true" else ["keys", "consent"])
     assert shortcuts == "true" or "keys.listed" not in told
 
 

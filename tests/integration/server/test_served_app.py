@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from cli.deployment import Deployment, subscription_path
-from cli.serving.beside import pause_all
+from cli.serving.beside import BesideTheApp
 from cli.serving.in_process import deployment_of
 from server.environment import CLIENT_ADDRESS, read_server_settings
 from server.home import FolderHomeFactory
@@ -76,9 +76,12 @@ def test_a_hold_pauses_every_subscription_and_leaves_a_pause_as_it_is():
             subscribe(api, "orders", name)
         api.post(f"{subscription_path('orders', 'erp')}/pause")
         (since,) = pauses(api, "erp")
-        pause_all(api)
+        BesideTheApp(URL, None, hold=True).before_deliveries(app)
         assert pauses(api, "erp") == [since]
-        assert len(pauses(api, "crm")) == 1
+        assert (since["by"], *(each["by"] for each in pauses(api, "crm"))) == (
+            "the admin key",
+            "--hold",
+        )
 
     def pauses(api: Deployment, name: str) -> list[Any]:
         topics = api.status("topics")["value"]

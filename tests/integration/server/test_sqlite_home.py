@@ -19,6 +19,7 @@ from cli.deployment import subscription_path
 from cli.serving.beside import BesideTheApp
 from cli.serving.in_process import deployment_of
 from pushgrid.testing.memory import FakeClock
+from server.data_folder import take_folder
 from server.deliveries import Deliveries
 from server.environment import read_server_settings
 from server.failure import CannotStart
@@ -30,6 +31,7 @@ from server.process import Prepared, RunningServer
 from server.sd_notify import ServiceManager
 from server.served_app import ServedApp
 from server.sqlite_home import DEAD_LETTERS_KEPT_FOR, SqliteHome, check_store
+from shared.adapters.sql.folder import DATABASE
 from shared.adapters.sql.leases import MOST_FAILURES
 from shared.adapters.sql.messages import parts_of
 from shared.adapters.threads import SystemThreads
@@ -259,6 +261,25 @@ def test_blobs_are_announced_if_they_have_an_address(
     assert asyncio.run(test()) == ([1] if public_url else [])
     left_out = [line["blobs"] for line in logged("notices.left_out")]
     assert left_out == ([] if public_url else [1])
+
+
+def test_a_folder_that_has_lost_its_database_is_told_from_a_new_one(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+
+    async def is_new() -> bool:
+        async with served(folder, FakeClock()) as (_, home):
+            return home.is_new
+
+    assert check_store(folder, None) is None
+    assert [take_folder(folder), take_folder(folder)] == [True, False]
+    assert [asyncio.run(is_new()), asyncio.run(is_new())] == [True, False]
+    assert check_store(folder, None) is None
+    kept = (folder / DATABASE).rename(tmp_path / "kept")
+    assert f"pushgrid restore FILE --data {folder}" in (check_store(folder, None) or "")
+    (folder / "backups/replaced-0").mkdir(parents=True)
+    kept.rename(folder / "backups/replaced-0/next.db")
+    assert check_store(folder, None) is None, "a killed restore is gone on with"
+    assert not asyncio.run(is_new())
 
 
 def test_an_account_that_is_named_no_more_is_told(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,9 @@ from tests.integration.push.authority import Authority
 from tests.integration.server.test_connections import echo, to_the_end
 
 
-def write(folder: Path, authority: trustme.CA, name: str) -> tuple[Path, Path]:
+def write(folder: Path, authority: trustme.CA, name: str, **times: Any) -> tuple[Path, Path]:
     """Write a certificate for 127.0.0.1 with the common *name*, and its key."""
-    issued = authority.issue_cert("127.0.0.1", common_name=name)
+    issued = authority.issue_cert("127.0.0.1", common_name=name, **times)
     certificate, key = folder / "cert.pem", folder / "key.pem"
     issued.private_key_pem.write_to_path(key)
     certificate.write_bytes(b"".join(each.bytes() for each in issued.cert_chain_pems))
@@ -56,6 +57,27 @@ def test_what_can_not_serve_is_refused(tmp_path, spoil, why):
     with pytest.raises(CannotStart, match=why) as refused:
         ServerTls(certificate, key)
     assert "--tls-key" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("days", "why"),
+    [
+        (-1, "is not valid before 2026-03-01 00:00 UTC: correct the clock"),
+        (1, None),
+        (15, None),
+        (17, "expires on 2026-03-31 00:00 UTC: renew it"),
+        (31, "has expired on 2026-03-31 00:00 UTC: renew it"),
+    ],
+)
+def test_a_certificate_that_clients_refuse_or_soon_will_is_named(tmp_path, days, why):
+    begin = datetime(2026, 3, 1, tzinfo=UTC)
+    times = {"not_before": begin, "not_after": begin + timedelta(days=30)}
+    tls = ServerTls(*write(tmp_path, trustme.CA(), "a", **times))
+
+    found = tls.doubt(begin + timedelta(days=days))
+
+    assert (why is None) == (found is None)
+    assert (why or "") in (found or "")
 
 
 def encrypted(folder: Path) -> bytes:

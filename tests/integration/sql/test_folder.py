@@ -385,6 +385,7 @@ def test_a_copy_is_restored_and_what_it_replaces_is_kept(folder: Path, tmp_path:
 
     former = restore(folder, copy)
 
+    assert former
     assert (former / "pushgrid.db").read_bytes() == b"damaged"
     assert stat.S_IMODE((folder / "pushgrid.db").stat().st_mode) == 0o600
     with opened(folder) as database:

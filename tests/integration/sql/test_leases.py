@@ -215,6 +215,40 @@ def test_what_was_claimed_though_nobody_knew_is_handed_over(
     run(deliver())
 
 
+@in_folder
+def test_what_a_failed_claim_took_is_handed_over_once(
+    folder: Place, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The claim after it looks for as many as it may take, and claims the others anew."""
+    monkeypatch.setattr(leases, "_BATCH", 3)
+
+    async def deliver() -> None:
+        async with running(folder, clock) as store:
+            await prime(store)
+            assert isinstance(store, SqlStore)
+            connection, faults = store.database._connection, [apsw.FullError("full")]
+            commit = connection.commit
+
+            def failing() -> None:
+                if faults:
+                    raise faults.pop()
+                commit()
+
+            monkeypatch.setattr(connection, "commit", failing)
+            with pytest.raises(StorageUnavailable):
+                await store.sender.put(NEW, "refused")
+            await store.sender.put_all(NEW, [*"abcdef"])
+            faults.append(apsw.FullError("full"))
+            with pytest.raises(StorageUnavailable):
+                await store.leases.claim(NEW, MOST)
+            found = list[str]()
+            while len(found) < 6:
+                found += await claimed(store)
+            assert sorted(found) == [*"abcdef"]
+
+    run(deliver())
+
+
 def test_what_there_is_no_room_for_waits_in_the_table(
     folder: Place, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

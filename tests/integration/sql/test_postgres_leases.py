@@ -989,6 +989,7 @@ def test_of_all_that_live_the_oldest_is_elected(
     for each in (one, two):
         each.database.observe()
     assert (one.database.is_elected, two.database.is_elected) == (True, False)
+    assert (one.database.is_new, two.database.is_new) == (True, False)
     time.seconds += 31
     assert not one.database.is_elected
     judge(schema, one)

@@ -90,6 +90,8 @@ def test_a_copy_of_a_running_server_is_restored(run: Run, tmp_path: Path, is_new
 
     assert restored.code == 0, restored.err
     assert f"pushgrid serve --data {into} --hold" in restored.out
+    assert ("what it had is in" in restored.out) == (not is_new)
+    assert [each.name for each in (into / "backups").iterdir()] == ["replaced-0"] * (not is_new)
     with serving(into) as store:
         assert topics(store) == ["orders"]
 
@@ -106,6 +108,19 @@ def test_a_copy_replaces_no_file_and_needs_a_store(run: Run, tmp_path: Path) -> 
     assert "has no store" in none.err
     assert copy.read_bytes() == b"mine"
     assert sorted(each.name for each in tmp_path.iterdir()) == ["copy.db", "data"]
+
+
+def test_a_copy_is_not_written_beside_the_original(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    with serving(folder):
+        (folder / "backups").mkdir()
+        (tmp_path / "link").symlink_to(folder)
+        for place in (folder, tmp_path / "link"):
+            found = run("backup", str(place / "x.db"), "--data", str(folder))
+            assert found.code == 1
+            assert "lost with it: name a file" in " ".join(found.err.split())
+        assert run("backup", str(folder / "backups/x.db"), "--data", str(folder)).code == 0
+    assert not list(folder.glob("x.db*"))
 
 
 def test_a_copy_that_is_refused_makes_no_folder(run: Run, tmp_path: Path) -> None:
@@ -171,13 +186,17 @@ def test_a_database_is_copied_by_postgresql(
 DEAD = DeadLetterDestination(container="dead")
 
 
+def letter(path: str) -> bytes:
+    return json.dumps([{"id": path, "deadLetterReason": "TimeToLiveExceeded"}]).encode()
+
+
 def test_dead_letters_move_with_what_proves_their_topic(run: Run, tmp_path: Path) -> None:
     data, other, folder = tmp_path / "data", tmp_path / "other", tmp_path / "dead letters"
     paths = [f"Orders/CRM/2026/1/1/0/{number}.json" for number in range(250)]
     summary = BlobSummary(f"{DEFAULT_SCOPE}/topics/orders", {"TimeToLiveExceeded": 1}, "Placed")
     with serving(data) as store:
         for path in paths:
-            store.dead_letters.write(DEAD, path, f'[{{"at": "{path}"}}]'.encode(), summary)
+            store.dead_letters.write(DEAD, path, letter(path), summary)
         known = store.dead_letters.list(DEAD, "Orders/CRM/2026/1/1/0/").blobs
         store.dead_letters.write_poison("a.json", b"{}")
         exported = run("dead-letters", "export", str(folder), "--data", str(data))
@@ -192,9 +211,7 @@ def test_dead_letters_move_with_what_proves_their_topic(run: Run, tmp_path: Path
         assert known[0].summary == summary
         for path in paths:
             found = store.dead_letters.read(DEAD, path, 1000)
-            assert (
-                found == (folder / "dead" / path).read_bytes() == f'[{{"at": "{path}"}}]'.encode()
-            )
+            assert found == (folder / "dead" / path).read_bytes() == letter(path)
         assert (
             store.dead_letters.read(DeadLetterDestination(container="poison"), "a.json", 9) == b"{}"
         )
@@ -206,7 +223,7 @@ def test_what_a_killed_export_has_left_half_is_not_taken(run: Run, tmp_path: Pat
     summary = BlobSummary(f"{DEFAULT_SCOPE}/topics/orders", {"TimeToLiveExceeded": 1}, "Placed")
     with serving(data) as store:
         for path in (whole, half):
-            store.dead_letters.write(DEAD, path, b'[{"id": "1"}]', summary)
+            store.dead_letters.write(DEAD, path, letter(path), summary)
         run("dead-letters", "export", str(folder), "--data", str(data))
         (folder / "dead" / half).rename(folder / "dead" / f"{half}.part")
         (folder / "dead" / f"{half}.part").write_bytes(b'[{"i')
@@ -216,8 +233,36 @@ def test_what_a_killed_export_has_left_half_is_not_taken(run: Run, tmp_path: Pat
 
     assert imported.code == 1
     assert f"{half}.part: not whole, its export was killed: export into it again" in imported.err
-    with serving(other) as store:
-        assert [
-            each.path for each in store.dead_letters.list(DEAD, "Orders/CRM/2026/1/1/0/").blobs
-        ] == [whole]
+    assert not other.exists(), "nothing is taken"
     assert not list(folder.rglob("*.part"))
+    assert run("import", str(folder), "--data", str(other)).code == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "why"),
+    [
+        ("notes.txt", letter("1"), "no folder that has the name of its container"),
+        ("CRM/2026/1/1/0/1.json", letter("1"), "'CRM' is none. Name the folder that has a folder"),
+        ("src/pkg/a.py", b"import os\n", "It is not a JSON array"),
+        ("dead/CRM/2026/1/1/0/2.json", b'[{"id": "1"}]', "record 1 is no dead letter"),
+        ("dead/CRM/2026/1/1/0/2.json", letter("1")[:-1], "is no dead letter: the blob is cut off"),
+        ("poison/a.json", b"[]", "no poison record"),
+        ("poison/a.json", b"text", "no poison record"),
+        ("dead/CRM/2026/1/1/0/1.json.part", b"[", "not whole"),
+        ("dead/CRM/2026/1/1/0/1.json.metadata", b"{}", "beside it can't be read"),
+    ],
+)
+def test_a_folder_with_anything_but_copies_of_dead_letters_is_refused(
+    run: Run, tmp_path: Path, name: str, body: bytes, why: str
+) -> None:
+    folder, data = tmp_path / "copies", tmp_path / "data"
+    for each, content in (("dead/CRM/2026/1/1/0/1.json", letter("1")), (name, body)):
+        (folder / each).parent.mkdir(parents=True, exist_ok=True)
+        (folder / each).write_bytes(content)
+
+    found = run("import", str(folder), "--data", str(data))
+
+    assert (found.code, found.out) == (1, ""), found.err
+    assert f"{folder / name.removesuffix('.metadata')}: " in found.err
+    assert why in " ".join(found.err.split())
+    assert not data.exists(), "nothing is stored"

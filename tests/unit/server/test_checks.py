@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+import trustme
 
 from server.checks import find_all, machine
 from server.checks.machine import (
@@ -136,6 +138,18 @@ def test_an_endpoint_is_asked_as_a_delivery_goes():
     assert reached.state == "ok"
     assert asked == [("OPTIONS", "/hook")]
     assert "PUSHGRID_ALLOW_HTTP" in check_endpoint(url, Settings(storage={})).said
+
+
+def test_an_expired_certificate_is_named(tmp_path):
+    past = datetime(2020, 1, 1, tzinfo=UTC)
+    issued = trustme.CA().issue_cert(
+        "127.0.0.1", not_before=past, not_after=past + timedelta(days=1)
+    )
+    issued.private_key_and_cert_chain_pem.write_to_path(tmp_path / "both.pem")
+    options = ServerOptions(data=tmp_path / "new", port=0, tls_cert=tmp_path / "both.pem")
+
+    (found,) = (each for each in find_all(options, {}, sqlite="3.51.3") if each.what == "TLS files")
+    assert (found.state, "has expired on 2020-01-02" in found.said) == ("warning", True)
 
 
 def test_all_that_is_wrong_is_found_at_once(tmp_path):

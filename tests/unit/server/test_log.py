@@ -37,6 +37,18 @@ def test_json(capsys):
     assert "ValueError: invalid literal" in others["message"]
 
 
+def test_each_name_of_a_line_is_unique(capsys):
+    begin_log(LogFormat.JSON)
+    telemetry.info("delivery.attempted", time="2026-02-09T12:00:00Z", why='{"x":1,"time":2}')
+    telemetry.info("topic.changed", why='{"x":1,"time":2}')
+
+    own, none = (
+        json.loads(each, object_pairs_hook=list) for each in capsys.readouterr().err.splitlines()
+    )
+    assert [name for name, _ in own] == ["level", "event", "time", "why"]
+    assert [name for name, _ in none] == ["time", "level", "event", "why"]
+
+
 def test_text(capsys):
     begin_log(LogFormat.TEXT)
     telemetry.info("delivery.attempted", "200  crm", topic="orders")

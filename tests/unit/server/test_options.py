@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from server.failure import CannotStart
-from server.options import ServerOptions, bind, check_exposure, port_refused, url_of
+from server.options import LOOPBACK, ServerOptions, bind, check_exposure, port_refused, url_of
 from shared.settings import Settings
 
 EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 - nobody listens there
@@ -60,6 +60,23 @@ def test_what_is_not_is_refused(given, settings, why):
 def test_the_url_is_where_this_machine_reaches_it(host, url):
     with bind(ip_address(host), 0) as taken:
         assert url_of(taken, is_tls=False) == f"{url}:{taken.getsockname()[1]}"
+
+
+def test_a_port_that_a_killed_server_still_has_is_tried_again():
+    waits: list[float] = []
+
+    def wait(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) == 3:
+            held.close()
+
+    held = bind(LOOPBACK, 0)
+    held.listen()
+    port = held.getsockname()[1]
+    with pytest.raises(CannotStart, match="is in use"):
+        bind(LOOPBACK, port, again=1, wait=wait)
+    bind(LOOPBACK, port, again=2, wait=wait).close()
+    assert waits == [0.1] * 3
 
 
 def test_a_port_for_administrators_is_told_as_such():

@@ -193,6 +193,23 @@ def test_of_too_many_unfinished_bodies_the_oldest_is_given_up():
     asyncio.run(test())
 
 
+def test_what_was_given_up_takes_no_room_by_what_it_still_sends():
+    async def give_up(budget: BodyBudget, second: asyncio.Timeout) -> None:
+        async with asyncio.timeout(None) as first:
+            budget.take(first, 15)
+            budget.take(second, 15)
+            budget.take(first, 16)  # in the same turn: it has not heard of it yet
+            await asyncio.sleep(60)
+
+    async def test() -> None:
+        async with asyncio.timeout(None) as second:
+            with pytest.raises(TimeoutError):
+                await give_up(BodyBudget(most=20, small=4), second)
+            assert second.when() is None
+
+    asyncio.run(test())
+
+
 def test_what_is_being_answered_counts_as_well():
     """A client that sends whole bodies, and waits, takes no more than one that sends halves."""
 

@@ -190,6 +190,11 @@ class PostgresDatabase:
         return self._boottime() - self._writer.own.renewed_at < LEASE_SECONDS
 
     @property
+    def is_new(self) -> bool:
+        """Whether this was the first process of all that it ever had."""
+        return self._writer.own.process.start == 1
+
+    @property
     def is_elected(self) -> bool:
         """Whether this is the oldest process that is not dead."""
         alive = [seen.start for seen, _ in self._seen.values() if not seen.dead]
