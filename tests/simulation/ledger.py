@@ -545,7 +545,10 @@ class Ledger:
 
         failure = min(failures, key=due)
         now, followed = self._kernel.now, entry.followed[made]
-        is_copy = entry.repeats < entry.copies and any(due(each) <= now for each in followed)
+        # A copy may follow a failure that was followed, or be counted as it is held.
+        may_follow = any(due(each) <= now for each in followed)
+        may_follow = may_follow or self._settings["probation_counts_attempt"]
+        is_copy = entry.repeats < entry.copies and may_follow
         if due(failure) > now and is_copy:
             entry.repeats += 1  # the retry of that one was stored twice
             return
