@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from datetime import timedelta
 from functools import partial
-from time import monotonic
 from typing import Any
 
 from server import azure_accounts
@@ -51,32 +50,37 @@ def reading_of(
 
 
 class PostgresHome:
-    """Implements `Home` with a `PostgresStore`."""
+    """Implements `Home` with a `PostgresStore`, made by *make_store* in *make_database*'s."""
 
     store: PostgresStore
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - this is all, and each by its name
         self,
         options: PostgresOptions,
         settings: Settings,
         clock: WatchedClock,
         threads: Threads,
+        *,
+        make_database: Callable[..., PostgresDatabase] = PostgresDatabase,
+        make_store: Callable[..., PostgresStore] = PostgresStore,
     ) -> None:
         self._open = partial(
-            PostgresDatabase,
+            make_database,
             Connecting(options.parameters, prepares=not options.is_pooled),
             threads,
             told=clock.storage_answered,
             allows_async=options.allows_async,
         )
         self._make = partial(
-            PostgresStore,
+            make_store,
             threads=threads,
             account=settings.own_account,
             blob_url=f"{settings.public_url}/{BLOBS}" if settings.public_url else "",
             other_accounts=azure_accounts.dead_letters(settings),
         )
         self._clock = clock
+        self._monotonic = threads.monotonic
+        self._off_loop = threads.pool("home", 1)
 
     @property
     def leases(self) -> Leases:
@@ -103,7 +107,7 @@ class PostgresHome:
     def _delete_old(self) -> bool:
         before = self._clock.now() - DEAD_LETTERS_KEPT_FOR
         if self._clock.is_trusted:
-            deadline = Deadline(_RETENTION_AT_MOST, monotonic)
+            deadline = Deadline(_RETENTION_AT_MOST, self._monotonic)
             if count := self.store.dead_letters.delete_before(before, deadline):
                 telemetry.info("dead_letters.deleted", count=count)
         self.store.database.forget_processes()
@@ -118,7 +122,7 @@ class PostgresHome:
         return self.store.fault or None
 
     async def open(self, give_up: GiveUp, has_share: HasShare) -> None:
-        self.store = await asyncio.to_thread(lambda: self._make(self._open(), give_up=give_up))
+        self.store = await self._off_loop(lambda: self._make(self._open(), give_up=give_up))
         self.store.sender.has_share = has_share
         self.store.database.begin()
         # All servers go by the database's time.
@@ -140,6 +144,6 @@ class PostgresHome:
     async def close(self) -> None:
         try:
             await self.store.leases.close()
-            await asyncio.to_thread(self.store.database.end_process)
+            await self._off_loop(self.store.database.end_process)
         finally:
-            await asyncio.to_thread(self.store.close)
+            await self._off_loop(self.store.close)

@@ -366,6 +366,7 @@ class Threads:
         self._process, self._kernel = process, process.kernel
         self.begin, self.monotonic = process.begin, process.loop.time
         self.sleep = process.kernel.sleep
+        self._awaited: dict[Future[Any], list[Strand]] = {}
 
     def pool(self, name: str, most: int, *, withdraws: bool = False) -> Pool:
         del name
@@ -381,9 +382,17 @@ class Threads:
     def result(self, of: Future[T], seconds: float | None = None) -> T:
         kernel = self._kernel
         if not of.done() and (strand := kernel.current):
-            of.add_done_callback(lambda _: kernel.ready(strand))
+            if of not in self._awaited:
+                of.add_done_callback(self._is_there)
+            waiting = self._awaited.setdefault(of, [])
+            waiting.append(strand)
             kernel.wait(of.done, None if seconds is None else kernel.now + seconds)
+            waiting.remove(strand)
         return of.result(0)
+
+    def _is_there(self, of: Future[Any]) -> None:
+        for strand in self._awaited.pop(of):
+            self._kernel.ready(strand)
 
     def lock(self) -> Lock:
         return Lock(self._kernel)

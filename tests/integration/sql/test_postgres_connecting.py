@@ -22,21 +22,23 @@ from tests.integration.sql.databases import Schema
 from tests.postgres_server import running_postgres
 
 
-def test_after_a_failure_a_server_comes_back_at_a_time_of_its_own(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_after_a_failure_a_server_comes_back_at_a_time_of_its_own() -> None:
     """Sooner at first, and never later than after three seconds."""
     now, tried = [0.0], []
 
-    def connect(**_: object) -> None:
+    def connect(**_: object) -> psycopg.Connection[Any]:
         tried.append(now[0])
         raise psycopg.OperationalError
 
-    monkeypatch.setattr(psycopg, "connect", connect)
     found = []
     for chance in (0.0, 1.0):
         now[0], tried[:] = 0.0, []
-        it = Connecting({}, seconds=lambda: now[0], chance=lambda chance=chance: chance)  # type: ignore[misc]
+        it = Connecting(
+            {},
+            seconds=lambda: now[0],
+            chance=lambda chance=chance: chance,  # type: ignore[misc]
+            connect=connect,
+        )
         while now[0] < 20:
             with pytest.raises(psycopg.OperationalError):
                 it.open()
@@ -92,7 +94,8 @@ def test_a_connection_without_an_answer_for_15_seconds_is_cut(
         asked = Asked(getattr(database, call), partial(server.signal, signal.SIGSTOP))
         try:
             for seconds, count in ((14, 0), (16, 1)):
-                monkeypatch.setattr(database_module, "monotonic", lambda s=seconds: monotonic() + s)
+                later = partial(lambda by: monotonic() + by, seconds)
+                monkeypatch.setattr(database._threads, "monotonic", later)
                 database._cut_what_hangs()
                 assert len(cut) == count
         finally:

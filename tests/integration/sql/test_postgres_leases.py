@@ -23,7 +23,7 @@ import pytest
 from pushgrid.testing.memory import START, Counted
 from shared.adapters.sql import leases as leases_module
 from shared.adapters.sql import messages
-from shared.adapters.sql.database import Catalogue, micros
+from shared.adapters.sql.database import Catalogue, WriteTransaction, micros
 from shared.adapters.sql.leases import receipt_of
 from shared.adapters.sql.messages import NewMessage
 from shared.adapters.sql.postgres import database as database_module
@@ -318,7 +318,8 @@ def test_nobody_is_judged_while_a_transaction_holds_it(
     one, two = store(), store()
     begun, go_on = Event(), Event()
 
-    def slow(_: object) -> None:
+    def slow(writing: WriteTransaction) -> None:
+        writing.rows("SELECT 1")  # What was sent before has its effect then.
         begun.set()
         go_on.wait(60)
 

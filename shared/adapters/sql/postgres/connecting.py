@@ -86,11 +86,13 @@ class Connecting:
         prepares: bool = True,
         seconds: Callable[[], float] = monotonic,
         chance: Callable[[], float] = _CHANCE.random,
+        connect: Callable[..., psycopg.Connection[Any]] = psycopg.connect,
     ) -> None:
         self._parameters = {**_DEFAULTS, **parameters}
         self._prepares = prepares
         self._seconds = seconds
         self._chance = chance
+        self._connect = connect
         self._pause, self._again_at, self._why = 0.0, -math.inf, ""
 
     @property
@@ -105,7 +107,7 @@ class Connecting:
         if self._seconds() < self._again_at:
             raise psycopg.OperationalError(f"not tried again yet: {self._why}")
         try:
-            connection = psycopg.connect(
+            connection = self._connect(
                 autocommit=True,
                 prepare_threshold=5 if self._prepares else None,
                 cursor_factory=psycopg.RawCursor,

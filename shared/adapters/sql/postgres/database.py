@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from functools import partial
-from threading import BoundedSemaphore, Event, Lock, Thread
-from time import monotonic
+from secrets import randbits
 from typing import Any, NamedTuple, TypeVar
 
 import psycopg
 
 from shared import VERSION, telemetry
-from shared.adapters.sql.database import Catalogue, ReadTransaction, Write, moment
+from shared.adapters.sql.database import Catalogue, ReadTransaction, Write, moment, new_id
 from shared.adapters.sql.dialects import NUMBER_BITS, POSTGRESQL
 from shared.adapters.sql.messages import numbers_of
 from shared.adapters.sql.migrations import LATEST, migrations
@@ -86,7 +87,7 @@ class PostgresDatabase:
 
     *told* gets the time of the database, with how many seconds it took to ask. `in_hand` and `lost`
     are those of `PostgresWriter`; `may_be_free` is called when another process is found dead. All
-    are called from threads, once it has begun.
+    are called from threads, once it has begun. *draw* and *new_id* are those of `PostgresWriter`.
 
     Raises:
         PostgresRefused: it can't be used; the message says what to do.
@@ -103,8 +104,11 @@ class PostgresDatabase:
         allows_async: bool = False,
         told: Callable[[datetime, float], object] = lambda _, __: None,
         boottime: Callable[[], float] = boottime,
+        draw: Callable[[int], int] = randbits,
+        new_id: Callable[[], str] = new_id,
     ) -> None:
         self._connecting = connecting
+        self._threads = threads
         self._schema = schema
         self._told = told
         self._boottime = boottime
@@ -113,10 +117,10 @@ class PostgresDatabase:
         self.may_be_free: Callable[[], object] = lambda: None
         self._readers: list[psycopg.Connection[Any]] = []
         self._keeper: psycopg.Connection[Any] | None = None  # of `apart`
-        self._keeping = Lock()
+        self._keeping = threads.lock()
         self._waiting: dict[int, tuple[psycopg.Connection[Any], float]] = {}  # for an answer
-        self._free_readers = BoundedSemaphore(_READERS)
-        self._lock = Lock()
+        self._readings = _Turns(threads, _READERS)
+        self._lock = threads.lock()
         self._seen: dict[int, tuple[Seen, float]] = {}  # and since when a row is as it is
         self._seen_at = 0.0
         self._dead: set[int] = set()
@@ -137,10 +141,12 @@ class PostgresDatabase:
             boottime=boottime,
             in_hand=lambda: self.in_hand(),  # noqa: PLW0108 - it is set later
             lost=self._lose,
+            draw=draw,
+            new_id=new_id,
         )
         self.numbers = _Numbers(self._writer.own.process.start)
-        self._ending = Event()
-        self._work: list[Thread] = []
+        self._ending: Future[None] = Future()
+        self._work: list[Future[None]] = []  # done once it has ended
         self.observe()
 
     # ── Database ──
@@ -352,37 +358,42 @@ class PostgresDatabase:
 
     def close(self) -> None:
         """Store what was asked for, and end."""
-        self._ending.set()
+        self._ending.set_result(None)
         for each in self._work:
-            each.join()
+            self._threads.result(each)
         self._writer.close()
         for connection in filter(None, [*self._readers, self._keeper]):
             connection.close()
 
     def begin(self) -> None:
         """Begin to renew, and to look after others."""
-        for name, period, call in (
-            ("renewal", RENEWED_EVERY, self.renew),
-            ("observer", OBSERVED_EVERY, self.observe),
-            ("watchdog", 1.0, self._cut_what_hangs),
+        for period, call in (
+            (RENEWED_EVERY, self.renew),
+            (OBSERVED_EVERY, self.observe),
+            (1.0, self._cut_what_hangs),
         ):
-            keep = partial(self._keep, period, call)
-            self._work.append(Thread(target=keep, name=f"store-{name}", daemon=True))
-            self._work[-1].start()
+            self._work.append(Future())
+            self._threads.begin(partial(self._keep, period, call, self._work[-1]))
 
-    def _keep(self, period: float, call: Callable[[], object]) -> None:
+    def _keep(self, period: float, call: Callable[[], object], ended: Future[None]) -> None:
         pause = period
-        while not self._ending.wait(pause):
+        while not self._ends_within(pause):
             pause = period
             try:
                 call()
             except StorageUnavailable as error:
                 pause = min(period, _AGAIN_SECONDS)
                 telemetry.error("storage.failed", error="process", detail=str(error))
+        ended.set_result(None)
+
+    def _ends_within(self, seconds: float) -> bool:
+        with suppress(TimeoutError):
+            self._threads.result(self._ending, seconds)
+        return self._ending.done()
 
     def _cut_what_hangs(self) -> None:
         """End connections that have got no answer for long: the server, or the way to it, hangs."""
-        began, limit = self._writer.busy_since, monotonic() - _HANGS_AFTER
+        began, limit = self._writer.busy_since, self._threads.monotonic() - _HANGS_AFTER
         if began is not None and began < limit and (connection := self._writer.connection):
             cut(connection)
         with self._lock:
@@ -398,8 +409,7 @@ class PostgresDatabase:
         Raises:
             StorageUnavailable: there is none, or it has failed.
         """
-        if not self._free_readers.acquire(timeout=_READER_WAIT):
-            raise StorageUnavailable("all connections are in use")
+        self._readings.take(_READER_WAIT)
         try:
             connection = self._take_reader()
             with self._watched(connection):
@@ -410,13 +420,13 @@ class PostgresDatabase:
             telemetry.error("storage.failed", error=type(error).__name__, detail=str(error))
             raise StorageUnavailable from error
         finally:
-            self._free_readers.release()
+            self._readings.give_back()
 
     @contextmanager
     def _watched(self, connection: psycopg.Connection[Any]) -> Iterator[None]:
         """Have a connection cut that hangs, and close it if something fails."""
         with self._lock:
-            self._waiting[id(connection)] = connection, monotonic()
+            self._waiting[id(connection)] = connection, self._threads.monotonic()
         try:
             yield
         except BaseException:
@@ -521,3 +531,41 @@ class _Numbers:
 
     def __next__(self) -> int:
         return next(self._numbers)
+
+
+class _Turns:
+    """Lets so many threads at a time read."""
+
+    def __init__(self, threads: Threads, many: int) -> None:
+        self._result, self._lock, self._free = threads.result, threads.lock(), many
+        self._waiting: deque[Future[None]] = deque()
+
+    def take(self, seconds: float) -> None:
+        """
+        Wait for a turn.
+
+        Raises:
+            StorageUnavailable: there is none after *seconds*.
+        """
+        turn: Future[None] = Future()
+        with self._lock:
+            self._waiting.append(turn)
+            self._hand_out()
+        try:
+            self._result(turn, seconds)
+        except TimeoutError:
+            with self._lock:
+                if turn.done():  # at this very moment
+                    return
+                self._waiting.remove(turn)
+            raise StorageUnavailable("all connections are in use") from None
+
+    def give_back(self) -> None:
+        with self._lock:
+            self._free += 1
+            self._hand_out()
+
+    def _hand_out(self) -> None:
+        while self._free and self._waiting:
+            self._free -= 1
+            self._waiting.popleft().set_result(None)

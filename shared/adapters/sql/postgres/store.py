@@ -29,12 +29,17 @@ class PostgresStore(SqlParts):
     attempts: PostgresAttempts
 
     def __init__(
-        self, database: PostgresDatabase, *, clock: Clock | None = None, **others: Any
+        self,
+        database: PostgresDatabase,
+        *,
+        clock: Clock | None = None,
+        look_every: float = LOOK_EVERY,
+        **others: Any,
     ) -> None:
         self.database = database
         self.time: Clock = clock or database.time
         super().__init__(
-            database, database.numbers, clock=self.time, look_every=LOOK_EVERY, **others
+            database, database.numbers, clock=self.time, look_every=look_every, **others
         )
         database.in_hand = self.leases.numbers_in_hand
         database.lost = self.leases.lose

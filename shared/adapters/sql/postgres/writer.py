@@ -12,8 +12,6 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from secrets import randbits
-from threading import Event, Lock
-from time import monotonic
 from typing import Any, NamedTuple
 
 import psycopg
@@ -74,7 +72,8 @@ class PostgresWriter(GroupWriter):
     Runs writes on one connection.
 
     *in_hand* returns the numbers of the messages in hand. *lost* is called when they are no longer
-    this process's.
+    this process's. *draw* returns a number of so many bits that nobody can guess, *new_id* 32
+    hexadecimal digits that nothing else has.
 
     Raises:
         PostgresRefused: the database can't be used.
@@ -89,12 +88,16 @@ class PostgresWriter(GroupWriter):
         boottime: Callable[[], float],
         in_hand: Callable[[], Collection[int]],
         lost: Callable[[], object],
+        draw: Callable[[int], int] = randbits,
+        new_id: Callable[[], str] = new_id,
     ) -> None:
         self._connecting = connecting
         self._schema = schema
         self._boottime = boottime
         self._in_hand = in_hand
         self._lost = lost
+        self._draw = draw
+        self._monotonic, self._sleep = threads.monotonic, threads.sleep
         self._connection_: psycopg.Connection[Any] | None = None
         self._is_doubtful = False  # a commit may have been stored under the number
         self._is_lost = False
@@ -103,7 +106,7 @@ class PostgresWriter(GroupWriter):
         self.busy_since: float | None = None
         self.fault = ""
         self.commits, self.commit_seconds = 0, 0.0
-        self._changing = Lock()  # `own`, also by whoever renews
+        self._changing = threads.lock()  # `own`, also by whoever renews
         try:
             self.own = self._register()
         except psycopg.Error as error:
@@ -155,7 +158,7 @@ class PostgresWriter(GroupWriter):
         return [of[each] for each in results]
 
     def _commit_group(self, group: Sequence[GroupWrite]) -> Sequence[WriteResult]:
-        self.busy_since = monotonic()
+        self.busy_since = self._monotonic()
         try:
             results = self._known(group)
             self.fault = ""
@@ -211,7 +214,7 @@ class PostgresWriter(GroupWriter):
             _LostProcess, psycopg.Error: it is not.
         """
         connection, catalogue = self._open(), max(each.catalogue for each in group)
-        is_sent, began = False, monotonic()
+        is_sent, began = False, self._monotonic()
         try:
             with nullcontext() if is_careful else connection.pipeline():
                 transaction = Transaction(connection, self._schema)
@@ -223,7 +226,7 @@ class PostgresWriter(GroupWriter):
                     transaction.execute("ROLLBACK")
                     return None
                 self._write_counts(transaction)
-                is_sent, began = True, monotonic()
+                is_sent, began = True, self._monotonic()
                 committed = transaction.execute("COMMIT")
         except psycopg.Error as error:
             self._rolled_back(error, is_sent=is_sent)
@@ -290,7 +293,7 @@ class PostgresWriter(GroupWriter):
 
     def _note_commit(self, committed: psycopg.Cursor[Any], began: float) -> None:
         self.commits += 1
-        self.commit_seconds += monotonic() - began
+        self.commit_seconds += self._monotonic() - began
         doubt = ""
         if committed.statusmessage != "COMMIT":
             doubt = f"the answer to COMMIT was {committed.statusmessage}"
@@ -324,8 +327,7 @@ class PostgresWriter(GroupWriter):
         failed.__cause__ = error
         births = [each for each in group if each.births]
         claims = [number for each in group for number in each.claims]
-        give_up_at, self._is_doubtful = monotonic() + _REPEATED_FOR, True
-        pause = Event()
+        give_up_at, self._is_doubtful = self._monotonic() + _REPEATED_FOR, True
         while True:
             try:
                 of = dict(zip(map(id, births), self._renumber(births, claims), strict=True))
@@ -335,9 +337,9 @@ class PostgresWriter(GroupWriter):
             except (_UnknownOutcome, psycopg.Error) as again:
                 of = {}
                 self.fault = self._said(again)
-                if monotonic() > give_up_at:
+                if self._monotonic() > give_up_at:
                     break
-                pause.wait(_PAUSE)
+                self._sleep(_PAUSE)
             else:
                 break
         return [of.get(id(each), WriteResult(error=failed)) for each in group]
@@ -357,7 +359,7 @@ class PostgresWriter(GroupWriter):
         born = [number for each in births for number in each.births]
         numbers = [*self._in_hand(), *claims, *born]
         connection, former = self._open(), self.own
-        is_sent, began, sent = False, monotonic(), self._boottime()
+        is_sent, began, sent = False, self._monotonic(), self._boottime()
         try:
             transaction = Transaction(connection, self._schema, is_repeat=True)
             transaction.begin_without()
@@ -379,7 +381,7 @@ class PostgresWriter(GroupWriter):
             self._be(former._replace(process=process))  # for the writes
             results = [self._run_apart(transaction, each) for each in births]
             self._write_counts(transaction)
-            is_sent, began = True, monotonic()
+            is_sent, began = True, self._monotonic()
             committed = transaction.execute("COMMIT")
         except psycopg.Error as error:
             self._be(former)
@@ -402,7 +404,7 @@ class PostgresWriter(GroupWriter):
             ((start,),) = transaction.rows(
                 "UPDATE state SET value = value + 1 WHERE name = 'run' RETURNING value"
             )
-            process = Process(randbits(_ID_BITS - 1) + 1, 1, start)
+            process = Process(self._draw(_ID_BITS - 1) + 1, 1, start)
             transaction.send(
                 "INSERT INTO processes (id, number, renewals, start, timeline)"
                 " VALUES (?, ?, 0, ?, ?)",
