@@ -26,22 +26,12 @@ from shared.engine.ports import Queue
 from tests.integration.sql.databases import restored
 from tests.integration.sql.recorded_disk import RecordedDisk
 from tests.simulation.kernel import Kernel, Process
-from tests.simulation.ledger import SLOW, Ledger
+from tests.simulation.ledger import SLOW
 from tests.simulation.plan import GIVES_UP
+from tests.simulation.rows import KEYS, Change, Row, changes_of, kept
+from tests.simulation.served_ledger import ServedLedger
 from tests.simulation.storage import USUAL, Storm
 
-Row = tuple[Any, ...]
-#: The tables that are mirrored, and how many of their first columns are the key.
-KEYS = {
-    "documents": 3,
-    "messages": 1,
-    "parts": 3,
-    "message_payloads": 2,
-    "parked": 1,
-    "payloads": 1,
-    "blobs": 2,
-    "attempts": 6,
-}
 #: What a transaction does, by the beginning of a statement that it has then.
 _TASKS = {
     "UPDATE messages SET run = ?": "a claim",
@@ -51,19 +41,6 @@ _READ = {"documents", "attempts", "counts"}  # ports whose storms hit what reads
 DIES_THEN = 0.3  # of the servers whose sync has failed
 _YIELDS = 0.03  # of the statements: they take a moment
 _names = count()
-
-
-class Change(NamedTuple):
-    """A row that was changed; ``None``: there was none, or is none any more."""
-
-    table: str
-    old: Row | None
-    new: Row | None
-
-    @property
-    def key(self) -> Row:
-        row = self.new or self.old or ()
-        return row[: KEYS[self.table]]
 
 
 class _Fate(NamedTuple):
@@ -110,9 +87,42 @@ STORMS = {
 }
 
 
-class Machine:
+class Mirror:
+    """What is stored for good, row by row; *ledger* hears of each commit."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        ledger: ServedLedger,
+    ) -> None:
+        self.kernel, self._ledger = kernel, ledger
+        self._fault, self._find = ledger.fault, ledger.find
+        self.rows: dict[str, dict[Row, Row]] = {table: {} for table in KEYS}
+
+    def due(self, queue: Queue, now: datetime) -> bool:
+        """Tell whether a message of a queue is due that nobody has in hand."""
+        at, name = micros(now), queue.value
+        found = self.rows["messages"].values()
+        return any(row[1] == name and row[4] == 0 and row[2] <= at for row in found)
+
+    def _tell(self, process: Process, changes: Sequence[Change]) -> None:
+        try:
+            self._ledger.committed(process, changes)
+        except Exception as error:  # noqa: BLE001 - the app would take it for its own
+            self._find("harness", repr(error))
+
+    def _keep(self, changes: Sequence[Change]) -> None:
+        for each in changes:
+            rows = self.rows[each.table]
+            if each.old is not None:
+                rows.pop(each.old[: KEYS[each.table]], None)
+            if each.new is not None:
+                rows[each.key] = each.new
+
+
+class Machine(Mirror):
     """
-    The disk and its faults; *ledger* hears of them, *committed* of what a commit has stored.
+    The disk and its faults; *ledger* hears of them.
 
     *is_struck* counts a request, and tells whether its process is to be killed now, by *die*.
     """
@@ -120,23 +130,21 @@ class Machine:
     def __init__(
         self,
         kernel: Kernel,
-        ledger: Ledger,
+        ledger: ServedLedger,
         storms: Sequence[Storm],
         chance: Random,
         seen: Counter[str],
         folder: Path,
         is_struck: Callable[[Process, Collection[str], str], bool],
         die: Callable[[Process, str], object],
-        committed: Callable[[Process, Sequence[Change]], object],
     ) -> None:
-        self.kernel, self._storms, self.chance = kernel, storms, chance
-        self._seen, self._folder, self._committed = seen, folder, committed
-        self._fault, self._find = ledger.fault, ledger.find
+        super().__init__(kernel, ledger)
+        self._storms, self.chance = storms, chance
+        self._seen, self._folder = seen, folder
         self._is_struck, self._die = is_struck, die
         self.disk = RecordedDisk(f"simulated {next(_names)}")
         self._folders = count()
         self.folder = folder / "none yet"
-        self.rows: dict[str, dict[Row, Row]] = {table: {} for table in KEYS}
         self._doubtful: tuple[Process, Sequence[Change]] | None = None  # a commit
         self._connections: list[apsw.Connection] = []
 
@@ -164,12 +172,6 @@ class Machine:
                 each.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
                 each.close(True)
         self.disk.unregister()
-
-    def due(self, queue: Queue, now: datetime) -> bool:
-        """Tell whether a message of a queue is due that nobody has in hand."""
-        at, name = micros(now), queue.value
-        found = self.rows["messages"].values()
-        return any(row[1] == name and row[4] == 0 and row[2] <= at for row in found)
 
     # ── Statements ──
 
@@ -246,12 +248,6 @@ class Machine:
         self._tell(process, changes)
         return result
 
-    def _tell(self, process: Process, changes: Sequence[Change]) -> None:
-        try:
-            self._committed(process, changes)
-        except Exception as error:  # noqa: BLE001 - the app would take it for its own
-            self._find("harness", repr(error))
-
     def _die_inside(self, connection: _Connection, effect: Callable[[], list[Row]]) -> None:
         """Be killed when all is written, and nothing is synced."""
         found = []
@@ -293,14 +289,6 @@ class Machine:
         return storm.fate(draw)
 
     # ── The mirror ──
-
-    def _keep(self, changes: Sequence[Change]) -> None:
-        for each in changes:
-            rows = self.rows[each.table]
-            if each.old is not None:
-                rows.pop(each.old[: KEYS[each.table]], None)
-            if each.new is not None:
-                rows[each.key] = each.new
 
     def _compare(self) -> None:
         """Find what was stored and is not there; a commit of unknown outcome may be."""
@@ -373,10 +361,7 @@ class _Connection(apsw.Connection):
         )
 
     def _changed(self, change: apsw.PreUpdate) -> None:
-        if change.table_name in KEYS:
-            old = None if change.op == "INSERT" else _kept(change.table_name, change.old)
-            new = None if change.op == "DELETE" else _kept(change.table_name, change.new)
-            self.journal.append(Change(change.table_name, old, new))
+        self.journal += changes_of(change)
 
 
 class _Rows(list[Row]):
@@ -386,16 +371,11 @@ class _Rows(list[Row]):
         return self
 
 
-def _kept(table: str, row: Any) -> Row:
-    """Return a row without what only its writer knows: the version of a document."""
-    return (*row[:3], row[5], row[4]) if table == "documents" else tuple(row)
-
-
 def _read(file: apsw.Connection, table: str) -> dict[Row, Row]:
     if not file.execute("SELECT 1 FROM sqlite_schema WHERE name = ?", (table,)).fetchall():
         return {}
     rows = file.execute(f"SELECT * FROM {table}").fetchall()  # noqa: S608 - ours
-    return {row[: KEYS[table]]: _kept(table, row) for row in rows}
+    return {row[: KEYS[table]]: kept(table, row) for row in rows}
 
 
 def _of(rows: Mapping[Row, Row], key: Row) -> str:

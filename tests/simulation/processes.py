@@ -15,7 +15,7 @@ from pushgrid.testing.composition import MemoryOutbound
 from pushgrid.testing.memory import SeededChance
 from pushgrid.testing.memory.faults import StoreRequest
 from shared.app import App
-from shared.engine.ports import Queue, Store
+from shared.engine.ports import Pusher, Queue, Store
 from shared.settings import Settings
 from shared.telemetry import lines_to
 from shared.watched_clock import WatchedClock
@@ -216,7 +216,7 @@ class Processes:
         store: Callable[[], Store],
         draws: Random,
     ) -> App:
-        pusher = SimulatedPusher(process, self._endpoints, self._ledger)
+        pusher = self._pusher(process)
         chance = SeededChance(f"{process.name} {self._plan.seed}")
         chance.jitter = draws.random
         outbound, threads = MemoryOutbound(pusher), Threads(process)
@@ -230,6 +230,9 @@ class Processes:
         )
         app.ended = partial(self._ledger.ended, process.name)
         return app
+
+    def _pusher(self, process: Process) -> Pusher:
+        return SimulatedPusher(process, self._endpoints, self._ledger)
 
     def _die(self, slot: int, instance: Instance, where: str) -> None:
         if instance.death and instance.process.is_alive:

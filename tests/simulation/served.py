@@ -17,16 +17,17 @@ from typing import Any, cast
 
 from pushgrid.testing.memory import MemoryStore
 from server.deliveries import Deliveries
+from server.home import Home
 from server.own_work import OwnWork, timers_of
 from server.process import DELIVERING_SECONDS, HANDING_SECONDS, LONGEST_END, STORING_SECONDS
 from server.sqlite_home import SqliteHome
 from shared.adapters.sql.store import SqlStore
 from shared.app import App, BackgroundWork
-from shared.engine.ports import Queue
+from shared.engine.ports import DeadLetters, Queue
 from shared.engine.ports.leases import Lease
 from shared.engine.timers.waiting_events import tallies
 from shared.errors import InvalidSettings, StorageUnavailable
-from shared.settings import AttemptLogging
+from shared.settings import AttemptLogging, Settings
 from shared.subscriptions.subscription import SubscriptionKey
 from shared.telemetry import lines_to
 from shared.watched_clock import WatchedClock
@@ -51,7 +52,7 @@ class ServedHost:
         self,
         app: App,
         process: Process,
-        home: SqliteHome,
+        home: Home,
         *,
         rests: int,
         is_worth: Callable[[], bool],  # whether a timer's run has work
@@ -125,9 +126,10 @@ class ServedHost:
 
 
 class ServedProcesses(Processes):
-    """One process at a time, on one machine."""
+    """Processes that serve: one at a time, on one machine."""
 
     idle = 900.0
+    aims: Sequence[str] = AIMS
     machine: Machine
     ledger: ServedLedger
 
@@ -136,35 +138,32 @@ class ServedProcesses(Processes):
         self.ledger = self._ledger  # type: ignore[assignment]
 
     def begin(self) -> None:
-        self.slots.append(self._new(0, 0.0))
-        self.slots[0].host.begin()
+        for slot in range(self._plan.processes):
+            self.slots.append(self._new(slot, 0.0))
+            self.slots[slot].host.begin()
 
     def any(self) -> Instance | None:
-        found = self.slots[0]  # the process that has the folder, or had it last
-        return found if found.process.is_alive and self._host.is_ready else None
-
-    @property
-    def _host(self) -> ServedHost:
-        return cast("ServedHost", self.slots[0].host)
+        """Return one that answers; of one folder, it has it, or had it last."""
+        found = [each for each in self.slots if each.process.is_alive and _host(each).is_ready]
+        return self._chance.choice(found) if len(found) > 1 else next(iter(found), None)
 
     def kill(
         self, process: int, requests: int, down: float, again: int, skew: float, *, aim: str = ""
     ) -> None:
-        del process, skew
-        instance = self.slots[0]
-        if instance.is_well and self._host.is_ready and self._chance.random() < IN_ORDER:
+        slot = process % len(self.slots)
+        instance = self.slots[slot]
+        if instance.is_well and _host(instance).is_ready and self._chance.random() < IN_ORDER:
             self.ledger.fault(instance.process, "is told to end")
-            instance.death = Death(10**9, down, again, 0)
-            self._host.end()
-            later = partial(self._die, 0, instance, "while it ends")
+            instance.death = Death(10**9, down, again, skew)
+            _host(instance).end()
+            later = partial(self._die, slot, instance, "while it ends")
             self._kernel.at(self._kernel.now + 2 * LONGEST_END, later)
             return
-        aim = aim or self._chance.choice(AIMS)
-        super().kill(0, requests % AIMED if aim else requests, down, again, 0.0, aim=aim)
+        aim = aim or self._chance.choice(self.aims)
+        super().kill(slot, requests % AIMED if aim else requests, down, again, skew, aim=aim)
 
     def freeze(self, process: int, seconds: float, before: str) -> None:
-        del process
-        super().freeze(0, seconds, before and "COMMIT")
+        super().freeze(process % len(self.slots), seconds, before and "COMMIT")
 
     def is_struck(self, process: Process, statement: Collection[str], when: str) -> bool:
         return self._is_struck(*self._by_name[process.name], statement, when)
@@ -173,56 +172,46 @@ class ServedProcesses(Processes):
         """Do nothing: a machine's only clock is believed."""
 
     def strike(self, process: Process, where: str) -> None:
-        _, instance = self._by_name[process.name]
+        slot, instance = self._by_name[process.name]
         instance.death = instance.death or Death(0, STARTS_AGAIN, 2, 0)
-        self._die(0, instance, where)
+        self._die(slot, instance, where)
 
     def _ends(self, name: str, why: str) -> None:
-        _, instance = self._by_name[name]
-        why = why.replace(str(self.machine.folder), "the folder")
+        slot, instance = self._by_name[name]
         self._seen[f"ends itself: {why.partition(':')[0]}"] += 1
-        self._leave(loses_power=False)
+        self._leave(instance.process, loses_power=False)
         death = instance.death or Death(0, STARTS_AGAIN, 0, 0)
-        self._bury(0, instance, death, f"ends itself: {why}")
+        self._bury(slot, instance, death, f"ends itself: {self._told(why)}")
+
+    def _told(self, why: str) -> str:
+        return why.replace(str(self.machine.folder), "the folder")
 
     def _die(self, slot: int, instance: Instance, where: str) -> None:
         if instance.death and instance.process.is_alive:
             loses_power = self._chance.random() < LOSES_POWER
-            self._seen["the power fails"] += loses_power
-            self._leave(loses_power=loses_power)
+            self._leave(instance.process, loses_power=loses_power)
             where += ", since the power fails" if loses_power else ""
         super()._die(slot, instance, where)
 
-    def _leave(self, *, loses_power: bool) -> None:
-        self.ledger.died()
+    def _leave(self, process: Process, *, loses_power: bool) -> None:
+        self._seen["the power fails"] += loses_power
+        self.ledger.died(process)
         self.machine.stop(loses_power=loses_power)
 
     def _new(self, slot: int, skew: float) -> Instance:
-        name = f"p{slot}.{len(self._by_name)}"
+        name, wrong = f"p{slot}.{len(self._by_name)}", [skew]
         with lines_to(partial(self.ledger.hear, name)):
             process = Process(self._kernel, name, copy_context())
-        clock = WatchedClock(self.storage.clock.now, process.loop.time, awaits_storage=True)
+        clock = WatchedClock(self._wall(wrong), process.loop.time, awaits_storage=True)
         self.storage.clocks[name] = SimpleNamespace(storage_answered=lambda *_: None)  # type: ignore[assignment]
-        self._ledger.began(process, skew, lambda: clock.is_trusted)
+        self._ledger.began(process, 0.0, lambda: clock.is_trusted)
         elsewhere = self.storage.store.of(name, Pool(process, most=1_000_000)).dead_letters
-        folder = self.machine.start()
         settings = replace(
             settings_of(self._plan.settings),
             attempt_log=AttemptLogging.ALL,
             own_account=MemoryStore.account,
         )
-        ids = Random(f"ids {name} {self._plan.seed}")
-
-        def make_store(folder: Path, **options: Any) -> SqlStore:
-            return SqlStore(
-                folder,
-                **options | {"other_accounts": elsewhere},
-                connect=lambda database: self.machine.connect(process, database),
-                new_id=lambda: ids.randbytes(16).hex(),
-                low_water=0,
-            )
-
-        home = SqliteHome(folder, settings, clock, Threads(process), make_store)
+        home = self._home(process, settings, clock, elsewhere)
         draws = Random(f"draws {name} {self._plan.seed}")
         app = self._compose(process, clock, settings, lambda: home.store, draws)
         host = ServedHost(
@@ -233,9 +222,30 @@ class ServedProcesses(Processes):
             is_worth=self._has_work,
             ended=partial(self._ends, name),
         )
-        instance = Instance(process, clock, app, host, [skew])  # type: ignore[arg-type]
+        instance = Instance(process, clock, app, host, wrong)  # type: ignore[arg-type]
         self._by_name[name] = (slot, instance)
         return instance
+
+    def _wall(self, skew: list[float]) -> Callable[[], datetime]:
+        del skew
+        return self.storage.clock.now
+
+    def _home(
+        self, process: Process, settings: Settings, clock: WatchedClock, elsewhere: DeadLetters
+    ) -> Home:
+        folder = self.machine.start()
+        ids = Random(f"ids {process.name} {self._plan.seed}")
+
+        def make_store(folder: Path, **options: Any) -> SqlStore:
+            return SqlStore(
+                folder,
+                **options | {"other_accounts": elsewhere},
+                connect=lambda database: self.machine.connect(process, database),
+                new_id=lambda: ids.randbytes(16).hex(),
+                low_water=0,
+            )
+
+        return SqliteHome(folder, settings, clock, Threads(process), make_store)
 
     def _has_work(self) -> bool:
         now, ran_at = self._kernel.now, self._ran_at
@@ -246,10 +256,15 @@ class ServedProcesses(Processes):
         return False
 
 
+def _host(instance: Instance) -> ServedHost:
+    return cast("ServedHost", instance.host)
+
+
 class ServedWorld(World):
     """All that there is in a simulation of a server."""
 
     make_ledger, make_processes = ServedLedger, ServedProcesses
+    make_machine: Callable[..., Any] = Machine
 
     @staticmethod
     def told(step: Step) -> str:
@@ -264,17 +279,16 @@ class ServedWorld(World):
 
     def play(self) -> Result:
         with tempfile.TemporaryDirectory(prefix="pushgrid-", ignore_cleanup_errors=True) as name:
-            seed, self.ledger.store = self._plan.seed, self.ledger.stored  # type: ignore[attr-defined]
-            self.machine = self.processes.machine = Machine(  # type: ignore[attr-defined]
+            self.ledger.store = self.ledger.stored  # type: ignore[attr-defined]
+            self.machine = self.processes.machine = self.make_machine(  # type: ignore[attr-defined]
                 self.kernel,
                 self.ledger,
                 self.storms,
-                Random(f"machine {seed}"),
+                Random(f"machine {self._plan.seed}"),
                 self._seen,
                 Path(name),
                 self.processes.is_struck,  # type: ignore[attr-defined]
                 self.processes.strike,  # type: ignore[attr-defined]
-                self.ledger.committed,  # type: ignore[attr-defined]
             )
             try:
                 return super().play()

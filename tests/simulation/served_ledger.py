@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from types import SimpleNamespace
@@ -19,7 +19,9 @@ from shared.subscriptions.subscription import DeadLetterDestination
 from shared.telemetry import LogLine
 from tests.simulation.kernel import Process
 from tests.simulation.ledger import Ledger, Push
-from tests.simulation.machine import Change
+from tests.simulation.rows import Change
+
+Key = tuple[str, int, str]  # of an entry
 
 
 class ServedLedger(Ledger):
@@ -29,8 +31,9 @@ class ServedLedger(Ledger):
         super().__init__(*given, **named)
         self._lines: dict[str, Sequence[str]] = {}
         self.stored: Any = SimpleNamespace(payloads=SimpleNamespace(blobs=self._lines))
-        self._under_way: Counter[tuple[str, int, str]] = Counter()  # pushes that are not settled
-        self._drops: dict[tuple[str, int, str], list[int]] = {}  # told, stored
+        # Pushes that are not settled, of each process.
+        self._under_way: defaultdict[Process, Counter[Key]] = defaultdict(Counter)
+        self._drops: dict[Key, list[int]] = {}  # told, stored
         self._named = Counter[str]()  # payloads, by the messages that are stored
         self._ends = 0  # of processes
         self._deadly = set[int]()  # messages that so many have ended with that none may run
@@ -44,10 +47,10 @@ class ServedLedger(Ledger):
         if self.story is not None:
             self.story.append((self._kernel.now, f"{process} logs {line.json}", frozenset()))
 
-    def died(self) -> None:
+    def died(self, process: Process) -> None:
         """Enter that what is under way may be repeated: it was not settled."""
         self._ends += 1
-        self._repeated(sorted(self._under_way), "its process ends")
+        self._repeated(process, sorted(self._under_way[process]), "its process ends")
 
     def committed(self, process: Process, changes: Sequence[Change]) -> None:
         """Enter what a transaction has stored."""
@@ -110,10 +113,10 @@ class ServedLedger(Ledger):
             for part, numbers in self._parts(text)
             for number, each in zip(numbers, part.deliveries, strict=True)
         ]
-        pushed = [each for each in keys if self._under_way[each]]
+        pushed = [each for each in keys if self._under_way[process][each]]
         if pushed and self._faults.get(process, -1e9) < self._kernel.now - 300:
             self.find("comes again", f"{pushed} without a fault")
-        self._repeated(pushed, "its message is given back")
+        self._repeated(process, pushed, "its message is given back")
 
     def _names(self, _: Process, change: Change) -> None:
         """Enter that a message names a payload, or does not any more."""
@@ -148,8 +151,8 @@ class ServedLedger(Ledger):
             return
         key = text_of_plain(name), int(text_of_plain(event)[1:]), text_of_plain(job or "")
         known = json.loads(record)
-        if known.get("outcome") and self._under_way[key]:
-            self._under_way[key] -= 1
+        if known.get("outcome") and self._under_way[process][key]:
+            self._under_way[process][key] -= 1
         self.note(f"{process.name} has settled {key}: {known.get('state')}", [key[1]])
         if known.get("state") == EndState.DROPPED:
             self._dropped(key, EndReason(known["reason"]), process, is_stored=True)
@@ -171,9 +174,7 @@ class ServedLedger(Ledger):
         key = name, number, self._job_of(end.delivery)
         self._dropped(key, end.reason, self._processes[process], is_stored=False)
 
-    def _dropped(
-        self, key: tuple[str, int, str], reason: EndReason, by: Process, *, is_stored: bool
-    ) -> None:
+    def _dropped(self, key: Key, reason: EndReason, by: Process, *, is_stored: bool) -> None:
         """Enter a drop that the app tells, or that was stored, whichever comes first."""
         drops = self._drops.setdefault(key, [0, 0])
         before = max(drops)
@@ -186,14 +187,14 @@ class ServedLedger(Ledger):
     def _judge_push(self, push: Push, number: int) -> None:
         entry = self._of_push(push, number)
         super()._judge_push(push, number)
-        self._under_way[entry.subscription, number, entry.job] += 1
+        self._under_way[push.process][entry.subscription, number, entry.job] += 1
 
     def _read_at(self, _: Process, __: str) -> float | None:
         """Return when the terms of an end count: in the transaction that stores it."""
         return self._kernel.now
 
-    def _repeated(self, keys: Sequence[tuple[str, int, str]], why: str) -> None:
+    def _repeated(self, process: Process, keys: Sequence[Key], why: str) -> None:
         for key in keys:
-            if count := self._under_way.pop(key, 0):
+            if count := self._under_way[process].pop(key, 0):
                 self.note(f"  {key} may be repeated: {why}", [key[1]])
                 self._entry(*key).copies += count

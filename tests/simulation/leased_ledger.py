@@ -1,0 +1,156 @@
+"""Judges several servers on one database: who may have what in hand, and push it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from shared.adapters.sql.dialects import NUMBER_BITS
+from shared.adapters.sql.postgres.database import LEASE_SECONDS
+from shared.engine.ports import Table
+from tests.simulation.kernel import Process
+from tests.simulation.ledger import Push
+from tests.simulation.rows import Change
+from tests.simulation.served_ledger import Key, ServedLedger
+
+
+class LeasedLedger(ServedLedger):
+    """
+    Judges by leases.
+
+    A judgement and a failover are causes for a repeat of what was under way, as the end of a
+    process is; an answer that was lost, or a late transaction, is none.
+    """
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self._owners: dict[int, Process] = {}  # of ids
+        self._rows: dict[int, Sequence[Any]] = {}  # of processes
+        self._judged = set[Process]()  # and not begun anew
+        self._renewed_at: dict[Process, float] = {}
+
+    def committed(self, process: Process, changes: Sequence[Change]) -> None:
+        for each in changes:
+            if each.table == "processes":
+                self._process(process, each)
+        for each in changes:
+            if each.table == "messages" and each.old and each.new:
+                self._judge_taking(each.old[0], each.old[4], each.new[4])
+        super().committed(process, changes)
+
+    def failed_over(self) -> None:
+        """Enter that all begin anew: what is under way may be repeated."""
+        self._all_repeated("the database fails over")
+
+    def undone(self, commits: Sequence[tuple[Process, Sequence[Change]]]) -> None:
+        """Enter that an asynchronous failover has lost commits, and what they had."""
+        for process, changes in reversed(commits):
+            self.note(f"a commit of {process.name} is lost: {len(changes)} rows")
+            for each in reversed(changes):
+                self._undo(each)
+
+    # ── Who has what ──
+
+    def _process(self, process: Process, change: Change) -> None:
+        """Enter what becomes of a process's row."""
+        old, new = change.old, change.new
+        if new is None:
+            self._rows.pop(change.key[0], None)
+            return
+        id_, number, renewals, _, _, is_dead, _ = new
+        self._rows[id_] = new
+        self.note(f"{process.name}: process {id_} {number} {renewals}{' is dead' * is_dead}")
+        if old is None:
+            self._owners[id_] = process
+            self._judged.discard(process)
+            self._renewed_at[process] = self._kernel.now
+        elif is_dead and not old[5] and (judged := self._owners[id_]) is not process:
+            self.seen["judged dead"] += 1
+            self.fault(judged, f"is judged dead by {process.name}")
+            self._judged.add(judged)
+            self._ends += 1
+            self._repeated(judged, sorted(self._under_way[judged]), "it is judged dead")
+        elif not is_dead and self._owners[id_] is process:
+            self.seen["renumbered"] += number > old[1]
+            self._renewed_at[process] = self._kernel.now
+
+    def _judge_taking(self, message: int, old: int, new: int) -> None:
+        """Judge whether what one has in hand goes to another: only what is free by definition."""
+        id_, number = old >> NUMBER_BITS, old & ((1 << NUMBER_BITS) - 1)
+        if not old or not new or new >> NUMBER_BITS == id_:
+            return
+        self.seen["taken over"] += 1
+        row = self._rows.get(id_)
+        if row is None or not (row[5] or number < row[1]):
+            self.find("taken", f"message {message} from {self._owners[id_].name}, which has it")
+
+    def _judge_push(self, push: Push, number: int) -> None:
+        process, entry = push.process, self._of_push(push, number)
+        key = entry.subscription, number, entry.job
+        others = [each.name for each, of in self._under_way.items() if of[key] and each != process]
+        if others:
+            self.find("two at once", f"pushed while {others} has it in hand", entry)
+        without = self._kernel.now - self._renewed_at[process]
+        if process in self._judged or without > LEASE_SECONDS:
+            self.find("without a lease", f"pushed {without:.1f} s after a renewal", entry)
+        super()._judge_push(push, number)
+
+    def _all_repeated(self, why: str) -> None:
+        for process, keys in self._under_way.items():
+            self._repeated(process, sorted(keys), why)
+
+    # ── What is lost ──
+
+    def _undo(self, change: Change) -> None:
+        undo: dict[str, Callable[[Change], object]] = {
+            "documents": self._undo_document,
+            "messages": self._undo_message,
+            "message_payloads": self._undo_name,
+            "blobs": self._undo_blob,
+            "attempts": self._undo_attempt,
+            "processes": self._undo_process,
+        }
+        if call := undo.get(change.table):
+            call(change)
+
+    def _undo_document(self, change: Change) -> None:
+        kind, *_ = change.key
+        if change.old is None and Table(kind) is Table.REPLAYS:
+            return
+        self._document(self._any, change._replace(old=change.new, new=change.old))
+
+    def _undo_message(self, change: Change) -> None:
+        """Allow what was stored not to be there, and what was settled to come again."""
+        for stored, is_lost in ((change.new, True), (change.old, False)):
+            for key in self._keys_of(stored[10].decode()) if stored else ():
+                entry = self._entry(*key)
+                if is_lost and change.old is None and entry.is_promised:
+                    self.seen["lost by an asynchronous failover"] += 1
+                    entry.is_promised = False
+                entry.copies += 1
+
+    def _undo_name(self, change: Change) -> None:
+        self._named[change.key[1]] -= (change.new is not None) - (change.old is not None)
+
+    def _undo_blob(self, change: Change) -> None:
+        """A record that is gone may be written again."""
+
+    def _undo_attempt(self, change: Change) -> None:
+        """An attempt that is not recorded may follow once more."""
+
+    def _undo_process(self, change: Change) -> None:
+        if change.old is None:
+            self._rows.pop(change.key[0], None)
+        else:
+            self._rows[change.key[0]] = change.old
+
+    @property
+    def _any(self) -> Process:
+        return next(iter(self._processes.values()))
+
+    def _keys_of(self, text: str) -> Sequence[Key]:
+        return [
+            (part.subscription.lower(), number, self._job_of(each))
+            for part, numbers in self._parts(text)
+            for number, each in zip(numbers, part.deliveries, strict=True)
+        ]
