@@ -46,7 +46,7 @@ from shared.delivery.messages.merging import headers_of, merged
 from shared.delivery.messages.message import MessagePart
 from shared.delivery.messages.message_writer import encode_together
 from shared.delivery.messages.outline import outline_of
-from shared.engine.ports import OffLoop, Queue
+from shared.engine.ports import Queue, Threads
 from shared.engine.ports.leases import GiveUp, Lease
 from shared.tasks import loop_time
 
@@ -63,6 +63,7 @@ _LOOK_SECONDS = 60.0  # a clock that was set is noticed by then
 #: Before what others store is seen, it may have been due for so long; they have no older news.
 _LATE = timedelta(seconds=10)
 _ALL_SECONDS = 60.0  # between looks at everything that is due, where others store it
+_THREADS = 2  # for what the event loop must not wait for
 _LOOP_SECONDS = 2.0  # until the loop has taken what was stored
 _LEASE_SECONDS = 1.0  # between looks whether this process has its lease again
 _CLAIM = (
@@ -154,7 +155,7 @@ class SqlLeases:
     """
     Leases of this process, on its event loop.
 
-    *give_up* is called *off_loop*. Where others store what is due, or die, the table is looked at
+    *give_up* is called on *threads*. Where others store what is due, or die, the table is looked at
     *look_every* so many seconds.
     """
 
@@ -162,7 +163,7 @@ class SqlLeases:
         self,
         database: Database,
         clock: Clock,
-        off_loop: OffLoop,
+        threads: Threads,
         give_up: GiveUp,
         *,
         look_every: float = math.inf,
@@ -171,7 +172,8 @@ class SqlLeases:
         self._all_every = _ALL_SECONDS if look_every < math.inf else 0.0
         self._database = database
         self._clock = clock
-        self._off_loop = off_loop
+        self._off_loop = threads.pool("store", _THREADS)
+        self._result = threads.result
         self._give_up = give_up
         self._hands = {queue: _Hand() for queue in HANDED}
         self._order = count()
@@ -238,7 +240,7 @@ class SqlLeases:
         found: Future[Collection[int]] = Future()
         self._on_loop(lambda: found.set_result(self._numbers()))
         with suppress(TimeoutError):
-            return found.result(_LOOP_SECONDS)
+            return self._result(found, _LOOP_SECONDS)
         return ()  # The loop waits for the database, or is over: nobody goes on with what it has.
 
     def lose(self) -> None:

@@ -31,7 +31,6 @@ from shared.engine.ports.measures import StoreMeasure, Unfinished
 from shared.subscriptions.subscription import SubscriptionKey
 
 ACCOUNT = "pushgrid"
-_THREADS = 2  # for what the event loop must not wait for
 
 
 class SqlParts:
@@ -61,7 +60,6 @@ class SqlParts:
         new_id: Callable[[], str] = new_id,
         give_up: GiveUp | None = None,
     ) -> None:
-        off_loop = threads.pool("store", _THREADS)
         self.account = account
         self.catalogue_version: Callable[[], int] | None = None  # One process changes it.
         self._database = database
@@ -78,7 +76,7 @@ class SqlParts:
             hear=lambda _: None,  # It records bodies, and knows of no deliveries in them.
         )
         given = give_up or poison.write
-        self.leases = SqlLeases(database, clock, off_loop, given, look_every=look_every)
+        self.leases = SqlLeases(database, clock, threads, given, look_every=look_every)
         self._clock = clock
         self._new = NewMessages(numbers, clock)
         self.sender = SqlSender(database, self._new, self.leases)
