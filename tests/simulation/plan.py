@@ -62,6 +62,8 @@ def draw_plan(seed: int, home: str = "functions") -> Plan:
     """
     drawing = _Drawing(seed, is_long=seed % 10 == 9 and home != "postgres")
     plan = drawing.plan()._replace(home=home)
+    if home == "postgres":
+        return drawing.with_failover(plan)
     return drawing.with_long_pause(plan) if home == "serve" and plan.is_long else plan
 
 
@@ -116,6 +118,15 @@ class _Drawing:
             heals_at=max(plan.heals_at, at + 5 * DAY),
             ends_at=max(plan.ends_at, at + 14 * DAY),
         )
+
+    def with_failover(self, plan: Plan) -> Plan:
+        """Let a standby take over, in half of the plans; in some of these, it lags behind."""
+        chance = Random(f"failover {self._seed}")
+        if chance.random() < 0.5:
+            lag = chance.choice((0.0, 0.0, chance.uniform(0.2, 3), chance.uniform(3, 20)))
+            at, away = self._published() + chance.uniform(-lag - 1, 20), chance.uniform(1, 20)
+            self._add(max(at, 10.0), "fail_over", lag=lag, away=away)
+        return plan._replace(steps=tuple(sorted(self._steps, key=lambda each: each.at)))
 
     def _add(self, at: float, what: str, **args: Any) -> None:
         self._steps.append(Step(at, what, args))

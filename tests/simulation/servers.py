@@ -25,7 +25,7 @@ from tests.simulation.processes import Processes
 from tests.simulation.served import ServedProcesses, ServedWorld
 from tests.simulation.world import World
 
-LOOK_EVERY = 4.0  # seconds: rarer than in fact, as it is most of what idle servers do
+LOOK_EVERY = 8.0  # seconds: rarer than in fact, as it is most of what idle servers do
 AIMS = (
     *("a claim", "a settlement", "a settlement", "a birth", "a new number", "a judgement"),
     *("COMMIT", ""),
