@@ -26,7 +26,7 @@ class LeasedLedger(ServedLedger):
         super().__init__(*given, **named)
         self._owners: dict[int, Process] = {}  # of ids
         self._rows: dict[int, Sequence[Any]] = {}  # of processes
-        self._judged = set[Process]()  # and not begun anew
+        self._ids: dict[Process, int] = {}  # that each has now
         self._renewed_at: dict[Process, float] = {}
 
     def committed(self, process: Process, changes: Sequence[Change]) -> None:
@@ -61,14 +61,15 @@ class LeasedLedger(ServedLedger):
         self._rows[id_] = new
         self.note(f"{process.name}: process {id_} {number} {renewals}{' is dead' * is_dead}")
         if old is None:
-            self._owners[id_] = process
-            self._judged.discard(process)
+            self._owners[id_], self._ids[process] = process, id_
+            self._repeated(process, sorted(self._under_way[process]), "it begins anew")
             self._renewed_at[process] = self._kernel.now
         elif is_dead and not old[5] and (judged := self._owners[id_]) is not process:
             self.seen["judged dead"] += 1
-            self.fault(judged, f"is judged dead by {process.name}")
-            self._judged.add(judged)
             self._ends += 1
+            if id_ != self._ids[judged]:
+                return
+            self.fault(judged, f"is judged dead by {process.name}")
             self._repeated(judged, sorted(self._under_way[judged]), "it is judged dead")
         elif not is_dead and self._owners[id_] is process:
             self.seen["renumbered"] += number > old[1]
@@ -91,7 +92,7 @@ class LeasedLedger(ServedLedger):
         if others:
             self.find("two at once", f"pushed while {others} has it in hand", entry)
         without = self._kernel.now - self._renewed_at[process]
-        if process in self._judged or without > LEASE_SECONDS:
+        if self._rows[self._ids[process]][5] or without > LEASE_SECONDS:
             self.find("without a lease", f"pushed {without:.1f} s after a renewal", entry)
         super()._judge_push(push, number)
 
@@ -106,8 +107,6 @@ class LeasedLedger(ServedLedger):
             "documents": self._undo_document,
             "messages": self._undo_message,
             "message_payloads": self._undo_name,
-            "blobs": self._undo_blob,
-            "attempts": self._undo_attempt,
             "processes": self._undo_process,
         }
         if call := undo.get(change.table):
@@ -131,12 +130,6 @@ class LeasedLedger(ServedLedger):
 
     def _undo_name(self, change: Change) -> None:
         self._named[change.key[1]] -= (change.new is not None) - (change.old is not None)
-
-    def _undo_blob(self, change: Change) -> None:
-        """A record that is gone may be written again."""
-
-    def _undo_attempt(self, change: Change) -> None:
-        """An attempt that is not recorded may follow once more."""
 
     def _undo_process(self, change: Change) -> None:
         if change.old is None:

@@ -319,7 +319,9 @@ class Settler:
         part.is_settled, part.rows, part.delivered = settlement.is_whole, [], []
         if settled.answer is Answer.NOT_OURS:
             telemetry.warning("delivery.not_ours", **part.key._asdict())
-            self.recorder.history.add(settlement.attempts)
+            # What else was decided has not come about: the other process decides.
+            delivered = [each for each in settlement.attempts if each.is_delivered]
+            self.recorder.history.add(delivered)
             for each in settlement.follow_ups:
                 self._count(part, each, -len(each.part.deliveries))
             self.message.abandon(part)

@@ -20,6 +20,7 @@ from shared.engine.delivering.settle import GATHER_FOR
 from shared.engine.ports import Queue
 from shared.engine.ports.settling import Answer, Ended, Settled, Settlement
 from shared.errors import StorageUnavailable
+from shared.settings import AttemptLogging
 from shared.subscriptions.subscription import (
     DeadLetterDestination,
     EventSubscription,
@@ -493,6 +494,20 @@ def test_the_drop_of_another_process_s_part_is_not_heard(app: Deployment) -> Non
 
     assert task.exception() is None
     assert ends == []
+
+
+@pytest.mark.parametrize(("status", "kept"), [(200, [EndState.DELIVERED]), (413, []), (503, [])])
+def test_of_another_process_s_part_what_was_delivered_alone_is_recorded(
+    app: Deployment, status: int, kept: Sequence[EndState]
+) -> None:
+    """Its ends have not come about: the other process decides, and records what it does."""
+    app.keep_attempts(AttemptLogging.ALL, logs_successes=False)
+    subscription = app.subscribe(dead_letter=None)
+    app.pusher.script(subscription.endpoint_url, answered(status))
+
+    deliver(app, encode(a_message())[0], Settling({"crm": Answer.NOT_OURS}))
+
+    assert [each.state for each in app.attempts.records] == kept
 
 
 def test_what_becomes_a_poison_record_is_heard(app: Deployment) -> None:
