@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from server.process import DELIVERING_SECONDS
 from shared.adapters.sql.dialects import NUMBER_BITS
-from shared.adapters.sql.postgres.database import LEASE_SECONDS
+from shared.adapters.sql.postgres.database import DEAD_SECONDS, LEASE_SECONDS
 from shared.engine.ports import Table
 from tests.simulation.kernel import Process
 from tests.simulation.ledger import Push
 from tests.simulation.rows import Change
-from tests.simulation.served_ledger import Key, ServedLedger
+from tests.simulation.served_ledger import TOLD, ServedLedger
+
+MISSED = 10.0  # seconds: whoever has not read for so long has seen nothing
 
 
 class LeasedLedger(ServedLedger):
@@ -28,6 +31,9 @@ class LeasedLedger(ServedLedger):
         self._rows: dict[int, Sequence[Any]] = {}  # of processes
         self._ids: dict[Process, int] = {}  # that each has now
         self._renewed_at: dict[Process, float] = {}
+        self._ending: dict[Process, float] = {}  # since when, in order
+        self._changed_at: dict[int, float] = {}  # a row of a process
+        self.was_away: Callable[[float, float], bool]  # the database, since a time, for so long
 
     def committed(self, process: Process, changes: Sequence[Change]) -> None:
         for each in changes:
@@ -37,6 +43,11 @@ class LeasedLedger(ServedLedger):
             if each.table == "messages" and each.old and each.new:
                 self._judge_taking(each.old[0], each.old[4], each.new[4])
         super().committed(process, changes)
+
+    def fault(self, process: Process, what: str) -> None:
+        if what == TOLD:
+            self._ending[process] = self._kernel.now
+        super().fault(process, what)
 
     def failed_over(self) -> None:
         """Enter that all begin anew: what is under way may be repeated."""
@@ -59,6 +70,7 @@ class LeasedLedger(ServedLedger):
             return
         id_, number, renewals, _, _, is_dead, _ = new
         self._rows[id_] = new
+        changed_at, self._changed_at[id_] = self._changed_at.get(id_, 0.0), self._kernel.now
         self.note(f"{process.name}: process {id_} {number} {renewals}{' is dead' * is_dead}")
         if old is None:
             self._owners[id_], self._ids[process] = process, id_
@@ -67,6 +79,7 @@ class LeasedLedger(ServedLedger):
         elif is_dead and not old[5] and (judged := self._owners[id_]) is not process:
             self.seen["judged dead"] += 1
             self._ends += 1
+            self._judge_judgement(process, changed_at)
             if id_ != self._ids[judged]:
                 return
             self.fault(judged, f"is judged dead by {process.name}")
@@ -74,6 +87,17 @@ class LeasedLedger(ServedLedger):
         elif not is_dead and self._owners[id_] is process:
             self.seen["renumbered"] += number > old[1]
             self._renewed_at[process] = self._kernel.now
+
+    def _judge_judgement(self, judge: Process, changed_at: float) -> None:
+        """Judge whether a row has stayed as it is for long enough, and was read all the time."""
+        now = self._kernel.now
+        frozen_at, thawed_at = self._frozen.get(judge, (-1e9, -1e9))
+        if now - changed_at < DEAD_SECONDS:
+            self.find("judged early", f"its row has changed {now - changed_at:.1f} s before")
+        if self.was_away(now - DEAD_SECONDS, MISSED):
+            self.find("judged early", "the database was away")
+        if thawed_at > now - DEAD_SECONDS and thawed_at - frozen_at > 2 * MISSED:
+            self.find("judged early", "its judge was frozen")
 
     def _judge_taking(self, message: int, old: int, new: int) -> None:
         """Judge whether what one has in hand goes to another: only what is free by definition."""
@@ -95,6 +119,17 @@ class LeasedLedger(ServedLedger):
         if self._rows[self._ids[process]][5] or without > LEASE_SECONDS:
             self.find("without a lease", f"pushed {without:.1f} s after a renewal", entry)
         super()._judge_push(push, number)
+
+    def _given_back(self, process: Process, text: str) -> None:
+        """Judge whether others may have a message while some of it is being pushed."""
+        pushed = [each for each in self._keys_of(text) if self._under_way[process][each]]
+        if pushed and self._kernel.now < self._ending.get(process, 1e12) + DELIVERING_SECONDS:
+            self.find("two at once", f"{pushed} can be had while {process.name} pushes it")
+        super()._given_back(process, text)
+
+    def _known_at(self, published: float) -> float:
+        """Each publication reads whether the catalogue has changed."""
+        return published
 
     def _all_repeated(self, why: str) -> None:
         for process, keys in self._under_way.items():
@@ -140,10 +175,3 @@ class LeasedLedger(ServedLedger):
     @property
     def _any(self) -> Process:
         return next(iter(self._processes.values()))
-
-    def _keys_of(self, text: str) -> Sequence[Key]:
-        return [
-            (part.subscription.lower(), number, self._job_of(each))
-            for part, numbers in self._parts(text)
-            for number, each in zip(numbers, part.deliveries, strict=True)
-        ]

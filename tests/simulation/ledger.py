@@ -238,7 +238,7 @@ class Ledger:
         for name, topic in self._topic_of.items():
             if topic != first.topic:
                 continue
-            versions = [*self._standing(name, first.at - KNOWN_FOR - GIVES_UP - 1)]
+            versions = [*self._standing(name, self._known_at(first.at))]
             for number in numbers:
                 if all(self._matches(each, self.published[number]) for each in versions):
                     self._entry(name, number, "").is_promised = True
@@ -442,7 +442,7 @@ class Ledger:
         if entry.has_ended:
             self.find("repeated", "pushed after its end", entry)
         standing = [*self._standing(name, now - self._slack(push.process))]
-        published = self._standing(name, event.at - KNOWN_FOR - GIVES_UP - 1)
+        published = self._standing(name, self._known_at(event.at))
         if any(all(e and e.is_paused for e in versions) for versions in (standing, published)):
             self.find("while paused", "pushed in a pause that its process knows", entry)
         self._judge_owner(push, entry)
@@ -755,6 +755,10 @@ class Ledger:
         reads = self._reads[process.name, name]
         place = bisect_left(reads, since)
         return reads[place] if place < len(reads) else None
+
+    def _known_at(self, published: float) -> float:
+        """Return since when a process may know what it goes by, as it is sent an event."""
+        return published - KNOWN_FOR - GIVES_UP - 1
 
     def _slack(self, process: Process) -> float:
         """Return for how long a process may go by what it knew."""

@@ -31,6 +31,7 @@ from pushgrid.testing.memory import START
 from shared.adapters.sql.database import micros
 from shared.adapters.sql.dialects import POSTGRESQL, SQLITE
 from shared.adapters.sql.migrations import migrations
+from shared.adapters.sql.postgres.schema import STATEMENTS
 from shared.adapters.sql.postgres.transaction import MICROS
 from tests.simulation.kernel import Kernel, Process, Strand
 from tests.simulation.leased_ledger import LeasedLedger
@@ -44,6 +45,7 @@ LOCKED = 3.0  # seconds: `lock_timeout`
 IDLE = 5.0  # seconds: `idle_in_transaction_session_timeout`
 LATEST = 120.0  # seconds until what was sent takes effect
 VANISHES = 0.4  # of the killed: the server is told nothing
+IN_TIME = 0.6  # of the commits whose answer is lost
 EXECUTED = 0.5  # of what a killed process has sent
 YIELDS = 0.05  # of the round trips that store nothing: they take a moment
 _TABLES = """
@@ -76,6 +78,14 @@ _WORDS: Sequence[tuple[str, str]] = (  # what SQLite says otherwise
     (re.escape(f") AS found ({_ATTEMPT}, event)"), ")) AS found"),
     (r"\$(\d+)", r"?\1"),
 )
+_TIMELINE = re.escape("substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)")
+(_FUNCTION,) = (each for each in STATEMENTS[1] if "FUNCTION hold" in each)
+#: What the function asks, by its own text.
+_HOLD = "SELECT 1 " + re.sub(
+    r"\b(wanted(_number)?)\b",
+    r":\1",
+    re.sub(_TIMELINE, ":timeline", _FUNCTION.partition("SELECT ")[2].partition(") THEN")[0]),
+)
 _DAY = re.compile(r"attempts_(\d{8})")
 
 
@@ -107,6 +117,12 @@ class _Storm(NamedTuple):
     writes: bool = False  # alone are hit
 
 
+def _unknown(draw: Callable[[], float]) -> _Fate:
+    if draw() < IN_TIME:
+        return _Fate(draw(), draw(), _UNKNOWN)
+    return _Fate(draw(), kind=_LATE, late=draw() * LOCKED)
+
+
 STORMS = {
     "slow": _Storm(lambda draw: _Fate(draw() * GIVES_UP / 2, draw() * GIVES_UP / 2), 0.2),
     "takes effect late": _Storm(
@@ -115,7 +131,7 @@ STORMS = {
         commits=True,
     ),
     "fails before": _Storm(lambda draw: _Fate(draw(), kind=_LOST), 0.2),
-    "fails after": _Storm(lambda draw: _Fate(draw(), draw(), _UNKNOWN), 0.1, commits=True),
+    "fails after": _Storm(_unknown, 0.1, commits=True),
     "stored twice": _Storm(
         lambda draw: _Fate(draw() * USUAL, kind=_DOUBTED), 0, commits=True, writes=True
     ),
@@ -146,7 +162,9 @@ class Server(Mirror):
         self._ledger: LeasedLedger = ledger
         self._storms, self.chance, self.seen = storms, chance, seen
         self._is_struck, self._die = is_struck, die
+        ledger.was_away = self._was_away
         self._file = str(folder / "database")
+        self._aways = [(each.since, each.until) for each in storms if each.kind == "outage"]
         self._away_until = 0.0
         self._timeline = 1
         self._sessions: list[_Session] = []
@@ -179,6 +197,10 @@ class Server(Mirror):
     def is_away(self) -> bool:
         return self.kernel.now < self._away_until
 
+    def _was_away(self, since: float, seconds: float) -> bool:
+        now = self.kernel.now
+        return any(min(until, now) - max(at, since) > seconds for at, until in self._aways)
+
     def left(self, process: Process) -> None:
         """Notice that a process is gone; if its machine is, only by its silence."""
         vanishes = self.chance.random() < VANISHES
@@ -209,6 +231,7 @@ class Server(Mirror):
             each.end()
         self._timeline += 1
         self._away_until = self.kernel.now + away
+        self._aways.append((self.kernel.now, self._away_until))
         self.seen["fails over"] += 1
         if self._standby:
             self.seen["fails over, and loses commits"] += bool(self._behind)
@@ -235,11 +258,9 @@ class Server(Mirror):
         if kernel.current is None:  # nobody is asking: all is over
             session.run(sent)
             return
-        process, tasks = session.process, _tasks_of(sent)
-        session.tasks = tasks | (set() if sent[0].begins else session.tasks)
-        stores = sent[-1].text == "COMMIT" and (session.writes or sent[0].writes)
-        aims = session.tasks | ({"COMMIT"} if stores else set())
-        fate = self._fate(stores=stores, is_write=session.writes or sent[0].writes)
+        process, is_write = session.process, session.writes or sent[0].writes
+        aims = session.aims(sent)
+        fate = self._fate(stores="COMMIT" in aims, is_write=is_write)
         if self._is_struck(process, aims, "before"):
             if self.chance.random() < EXECUTED:
                 session.client_left()
@@ -247,9 +268,6 @@ class Server(Mirror):
             self._kill(process, "before", aims)
         began = kernel.now
         connection.pause(fate.before)
-        if fate.kind:
-            self._fault(process, f"has no answer to {sent[-1].text[:40]}: it {fate.kind}")
-            self.seen[f"postgres {fate.kind}"] += 1
         self._do(connection, sent, fate)
         if self._is_struck(process, aims, "after"):
             self._kill(process, "after", aims)
@@ -262,6 +280,9 @@ class Server(Mirror):
 
     def _do(self, connection: Connection, sent: Sequence[Cursor], fate: _Fate) -> None:
         session = connection.session
+        if fate.kind:
+            self._fault(session.process, f"has no answer to {sent[-1].text[:40]}: it {fate.kind}")
+            self.seen[f"postgres {fate.kind}"] += 1
         if fate.kind in (_LOST, _AWAY):
             session.end()
             connection.lose()
@@ -361,7 +382,7 @@ class _Session:
         self.is_open, self.writes, self.is_read_only = True, False, False
         self.has_no_more = True  # under way, once its client is gone
         self.heard_at = server.kernel.now
-        self.tasks = set[str]()  # of the transaction
+        self._tasks = set[str]()  # of the transaction
         self._is_aborted = False
         self._journal: list[Change] = []  # of the transaction
         self._part = 0  # where the savepoint's begin
@@ -370,6 +391,15 @@ class _Session:
     @property
     def is_idle_too_long(self) -> bool:
         return self._server.kernel.now >= self.heard_at + IDLE
+
+    def aims(self, sent: Sequence[Cursor]) -> set[str]:
+        """Return what the transaction does that can be aimed at, once this is sent, too."""
+        if sent[0].begins:
+            self._tasks = set()
+        for text in (each.text for each in sent):
+            self._tasks |= {task for start, task in _TASKS.items() if text.startswith(start)}
+        stores = sent[-1].text == "COMMIT" and (self.writes or sent[0].writes)
+        return self._tasks | ({"COMMIT"} if stores else set())
 
     def client_left(self) -> None:
         """Go on with what is under way, whatever becomes of its client."""
@@ -463,8 +493,8 @@ class _Session:
             raise errors.UniqueViolation(str(error)) from error
 
     def _hold(self, id_: int, number: int) -> list[Row]:
-        wanted = "SELECT 1 FROM processes WHERE id = ? AND number = ? AND NOT dead AND timeline = ?"
-        if not self._file.execute(wanted, (id_, number, self._server.timeline)).fetchall():
+        given = {"wanted": id_, "wanted_number": number, "timeline": self._server.timeline}
+        if not self._file.execute(_HOLD, given).fetchall():
             raise LostProcess(f"process {id_} is not alive any more, or has another number")
         return [(None,)]
 
@@ -615,12 +645,3 @@ def _constant(text: str) -> list[Row] | None:
         "SELECT to_regclass('migrations')": [("migrations",)],
         "SELECT pg_total_relation_size(to_regclass($1))": [(0,)],
     }.get(text)
-
-
-def _tasks_of(sent: Sequence[Cursor]) -> set[str]:
-    return {
-        task
-        for each in sent
-        for start, task in _TASKS.items()
-        if each.verb != "BEGIN" and each.text.startswith(start)
-    }

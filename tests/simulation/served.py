@@ -35,7 +35,7 @@ from tests.simulation.kernel import Pool, Process, Threads
 from tests.simulation.machine import STORMS, Machine
 from tests.simulation.plan import Plan, Step
 from tests.simulation.processes import Death, Instance, Processes, settings_of
-from tests.simulation.served_ledger import ServedLedger
+from tests.simulation.served_ledger import TOLD, ServedLedger
 from tests.simulation.world import Result, World
 
 LOSES_POWER = 0.4  # of the kills
@@ -153,7 +153,7 @@ class ServedProcesses(Processes):
         slot = process % len(self.slots)
         instance = self.slots[slot]
         if instance.is_well and _host(instance).is_ready and self._chance.random() < IN_ORDER:
-            self.ledger.fault(instance.process, "is told to end")
+            self.ledger.fault(instance.process, TOLD)
             instance.death = Death(10**9, down, again, skew)
             _host(instance).end()
             later = partial(self._die, slot, instance, "while it ends")

@@ -22,6 +22,7 @@ from tests.simulation.ledger import Ledger, Push
 from tests.simulation.rows import Change
 
 Key = tuple[str, int, str]  # of an entry
+TOLD = "is told to end"
 
 
 class ServedLedger(Ledger):
@@ -108,15 +109,17 @@ class ServedLedger(Ledger):
                 self.find("repeated", f"message {number} has one of {numbers} twice")
 
     def _given_back(self, process: Process, text: str) -> None:
-        keys = [
+        pushed = [each for each in self._keys_of(text) if self._under_way[process][each]]
+        if pushed and self._faults.get(process, -1e9) < self._kernel.now - 300:
+            self.find("comes again", f"{pushed} without a fault")
+        self._repeated(process, pushed, "its message is given back")
+
+    def _keys_of(self, text: str) -> Sequence[Key]:
+        return [
             (part.subscription.lower(), number, self._job_of(each))
             for part, numbers in self._parts(text)
             for number, each in zip(numbers, part.deliveries, strict=True)
         ]
-        pushed = [each for each in keys if self._under_way[process][each]]
-        if pushed and self._faults.get(process, -1e9) < self._kernel.now - 300:
-            self.find("comes again", f"{pushed} without a fault")
-        self._repeated(process, pushed, "its message is given back")
 
     def _names(self, _: Process, change: Change) -> None:
         """Enter that a message names a payload, or does not any more."""

@@ -120,5 +120,5 @@ class LeasedWorld(ServedWorld):
         return World.told(step)
 
     def _unfinished(self) -> Mapping[Any, Any]:
-        """Return nothing where commits were lost: what they had was counted when it was answered."""
+        """Return nothing where commits were lost: what they had counts as matched."""
         return {} if self._seen["fails over, and loses commits"] else super()._unfinished()
