@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from shared.engine.ports import Table
 from tests.simulation.kernel import Process
 from tests.simulation.ledger import Push
 from tests.simulation.rows import Change
-from tests.simulation.served_ledger import TOLD, ServedLedger
+from tests.simulation.served_ledger import TOLD, Key, ServedLedger
 
 MISSED = 10.0  # seconds: whoever has not read for so long has seen nothing
 
@@ -31,6 +32,7 @@ class LeasedLedger(ServedLedger):
         self._rows: dict[int, Sequence[Any]] = {}  # of processes
         self._ids: dict[Process, int] = {}  # that each has now
         self._renewed_at: dict[Process, float] = {}
+        self._pushes: defaultdict[Process, list[Push]] = defaultdict(list)  # that are open
         self._ending: dict[Process, float] = {}  # since when, in order
         self._changed_at: dict[int, float] = {}  # a row of a process
         self.was_away: Callable[[float, float], bool]  # the database, since a time, for so long
@@ -48,6 +50,19 @@ class LeasedLedger(ServedLedger):
         if what == TOLD:
             self._ending[process] = self._kernel.now
         super().fault(process, what)
+
+    def pushed(self, push: Push) -> None:
+        super().pushed(push)
+        self._pushes[push.process].append(push)
+
+    def accepted(self, push: Push, *, is_known: bool) -> None:
+        super().accepted(push, is_known=is_known)
+        if is_known:
+            self._pushes[push.process].remove(push)
+
+    def failed(self, push: Push, status: int) -> None:
+        super().failed(push, status)
+        self._pushes[push.process].remove(push)
 
     def failed_over(self) -> None:
         """Enter that all begin anew: what is under way may be repeated."""
@@ -122,9 +137,11 @@ class LeasedLedger(ServedLedger):
 
     def _given_back(self, process: Process, text: str) -> None:
         """Judge whether others may have a message while some of it is being pushed."""
-        pushed = [each for each in self._keys_of(text) if self._under_way[process][each]]
+        keys = {*self._keys_of(text)}
+        pushed = [each for each in self._pushes[process] if keys & {*_keys(each)}]
         if pushed and self._kernel.now < self._ending.get(process, 1e12) + DELIVERING_SECONDS:
-            self.find("two at once", f"{pushed} can be had while {process.name} pushes it")
+            told = f"{pushed[0].subscription} {pushed[0].numbers}"
+            self.find("two at once", f"{told} can be had while {process.name} pushes it")
         super()._given_back(process, text)
 
     def _known_at(self, published: float) -> float:
@@ -175,3 +192,7 @@ class LeasedLedger(ServedLedger):
     @property
     def _any(self) -> Process:
         return next(iter(self._processes.values()))
+
+
+def _keys(push: Push) -> Sequence[Key]:
+    return [(push.subscription, number, push.job) for number in push.numbers]

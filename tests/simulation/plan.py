@@ -63,7 +63,7 @@ def draw_plan(seed: int, home: str = "functions") -> Plan:
     drawing = _Drawing(seed, is_long=seed % 10 == 9 and home != "postgres")
     plan = drawing.plan()._replace(home=home)
     if home == "postgres":
-        return drawing.with_failover(plan)
+        return drawing.with_leases(plan)
     return drawing.with_long_pause(plan) if home == "serve" and plan.is_long else plan
 
 
@@ -119,9 +119,22 @@ class _Drawing:
             ends_at=max(plan.ends_at, at + 14 * DAY),
         )
 
-    def with_failover(self, plan: Plan) -> Plan:
-        """Let a standby take over, in half of the plans; in some of these, it lags behind."""
-        chance = Random(f"failover {self._seed}")
+    def with_leases(self, plan: Plan) -> Plan:
+        """Freeze servers beyond their leases; let a standby take over, which may lag behind."""
+        self._chance = chance = Random(f"leases {self._seed}")
+        for _ in range(chance.randint(1, 3)):
+            at, name = self._event()
+            if chance.random() < 0.7:
+                slow = chance.choice(("slow", "slow", "hangs", "fails"))
+                self._add(at - 1, "behave", name=name, behaviour=slow, until=at + MINUTE)
+            process, seconds = chance.randrange(plan.processes), chance.choice((35, 50, 80, 150))
+            before = chance.choice(("", "", "a request"))
+            at += chance.uniform(-2, 30)
+            self._add(max(at, 8.0), "freeze", process=process, seconds=seconds, before=before)
+        if chance.random() < 0.5:
+            kind = chance.choice(("takes effect late", "fails after"))
+            at = self._published() - chance.uniform(0, 10)
+            self._storm(at, kind, chance.uniform(0.5, 2) * MINUTE, 0.5, ())
         if chance.random() < 0.5:
             lag = chance.choice((0.0, 0.0, chance.uniform(0.2, 3), chance.uniform(3, 20)))
             at, away = self._published() + chance.uniform(-lag - 1, 20), chance.uniform(1, 20)

@@ -31,10 +31,12 @@ class Planted(NamedTuple):
     seed: int | None = None  # the first, where those with few events come first
     unseen: str = ""
     home: str = "functions"  # on which it is played
+    also: Sequence[tuple[str, str, str]] = ()  # other places: what is said twice goes twice
 
 
 _DELIVERING, _TIMERS = "shared/engine/delivering", "shared/engine/timers"
 _SQL = "shared/adapters/sql"
+_POSTGRES = f"{_SQL}/postgres"
 
 PLANTED = {
     "one part of a message skipped": Planted(
@@ -376,15 +378,150 @@ PLANTED = {
         seed=19,
         home="serve",
     ),
+    "a late worker that settles what is another's": Planted(
+        f"{_SQL}/settling.py",
+        "        number, run = receipt.number, self._database.run_of(receipt.run)\n",
+        "        number = receipt.number\n"
+        '        found = writing.rows("SELECT run FROM messages WHERE id = ?", number)\n'
+        "        run = found[0][0] if found else -1\n",
+        home="postgres",
+    ),
+    "an end by terms that another server has replaced": Planted(
+        f"{_SQL}/settling.py",
+        "if changed := [each for each in steps.conditions if not _is_unchanged(writing, each)]:",
+        "if changed := []:",
+        home="postgres",
+    ),
+    "transactions that hold no process": Planted(
+        f"{_POSTGRES}/transaction.py",
+        '        self.execute("SELECT hold($1, $2)", [process.id, process.number])\n',
+        "",
+        home="postgres",
+    ),
+    "a repeat that leaves behind what is in hand": Planted(
+        f"{_POSTGRES}/writer.py",
+        "        numbers = [*self._in_hand(), *claims, *born]\n",
+        "        numbers = [*claims, *born]\n",
+        home="postgres",
+    ),
+    "a repeat under the same number": Planted(
+        f"{_POSTGRES}/writer.py",
+        "            number, renewals = found[0][0] + 1, found[0][1] + 1\n",
+        "            number, renewals = found[0][0], found[0][1] + 1\n",
+        home="postgres",
+    ),
+    "a repeat of what was not in hand": Planted(
+        f"{_POSTGRES}/writer.py",
+        "        births = [each for each in group if each.births]\n",
+        "        births = [*group]\n",
+        home="postgres",
+    ),
+    "a repeat by who was judged dead": Planted(
+        f"{_POSTGRES}/writer.py",
+        "                self._is_lost, of = True, {}\n                break\n",
+        "                self._is_lost = True\n"
+        "                self._be_alive()\n"
+        "                continue\n",
+        home="postgres",
+    ),
+    "a settlement under a former number": Planted(
+        f"{_POSTGRES}/database.py",
+        "        return self.run if taken >> NUMBER_BITS == self._writer.own.process.id else -1\n",
+        "        return taken\n",
+        home="postgres",
+    ),
+    "what a living process has is free": Planted(
+        f"{_SQL}/dialects.py",
+        " ELSE number - 1 END",
+        " ELSE number END",
+        home="postgres",
+    ),
+    "a judgement that frees once, and forgets": Planted(
+        f"{_POSTGRES}/database.py",
+        "            return transaction.run(judged, id_, seen.number, seen.renewals)\n",
+        "            done = transaction.run(judged, id_, seen.number, seen.renewals)\n"
+        "            runs = id_ << NUMBER_BITS, (id_ + 1) << NUMBER_BITS\n"
+        '            freed = "UPDATE messages SET run = 0 WHERE run BETWEEN ? AND ?"\n'
+        "            done and transaction.run(freed, *runs)\n"
+        '            done and transaction.run("DELETE FROM processes WHERE id = ?", id_)\n'
+        "            return done\n",
+        unseen="it would have to miss what is locked: transactions never overlap here",
+        home="postgres",
+    ),
+    "ids that a sequence gives": Planted(
+        f"{_POSTGRES}/writer.py",
+        "            process = Process(self._draw(_ID_BITS - 1) + 1, 1, start)\n",
+        "            process = Process(start, 1, start)\n",
+        home="postgres",
+    ),
+    "an outage that makes processes dead": Planted(
+        f"{_POSTGRES}/database.py",
+        "            self._seen = {}  # An outage makes nobody dead.\n",
+        "",
+        home="postgres",
+    ),
+    "a judge that was frozen itself": Planted(
+        f"{_POSTGRES}/database.py",
+        "        if now - self._seen_at > _MISSED * OBSERVED_EVERY:\n",
+        "        if False:\n",
+        home="postgres",
+    ),
+    "a lease that counts from the answer": Planted(
+        f"{_POSTGRES}/database.py",
+        "own._replace(renewals=renewals, renewed_at=sent)",
+        "own._replace(renewals=renewals, renewed_at=self._boottime())",
+        home="postgres",
+    ),
+    "pushes without a lease": Planted(
+        f"{_POSTGRES}/database.py",
+        "        return self._boottime() - self._writer.own.renewed_at < LEASE_SECONDS\n",
+        "        return True\n",
+        home="postgres",
+    ),
+    "a hand-back of what is being pushed": Planted(
+        f"{_SQL}/leases.py",
+        "        numbers = [each for each in self._numbers() if each not in out]\n",
+        "        numbers = self._numbers()\n",
+        home="postgres",
+    ),
+    "a failover that nobody notices": Planted(
+        f"{_POSTGRES}/schema.py",
+        "            AND timeline = substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)\n",
+        "",
+        home="postgres",
+        also=[(f"{_POSTGRES}/writer.py", " and began_in == timeline\n", "\n")],
+    ),
+    "due times and ends by each server's own clock": Planted(
+        "server/postgres_home.py",
+        "        self._clock.follow(self.store.time.now)\n",
+        "        self.store.time.now = self._clock.now\n",
+        home="postgres",
+    ),
+    "publications by a catalogue that is known": Planted(
+        f"{_POSTGRES}/store.py",
+        "        self.catalogue_version = self.documents.read_version\n",
+        "",
+        home="postgres",
+    ),
+    "a doubtful claim that is not looked for": Planted(
+        f"{_SQL}/leases.py",
+        "                hand.doubt(taken)\n",
+        "                pass\n",
+        home="postgres",
+    ),
 }
 
 
 def is_planted(bug: Planted, folder: Path) -> bool:
-    """Edit the copy in *folder*; tell whether there was one such place."""
-    file = folder / bug.file
+    """Edit the copy in *folder*; tell whether there was one such place of each."""
+    edits = ((bug.file, bug.old, bug.new), *bug.also)
+    return all([_is_edited(folder / file, old, new) for file, old, new in edits])
+
+
+def _is_edited(file: Path, old: str, new: str) -> bool:
     text = file.read_text()
-    file.write_text(text.replace(bug.old, bug.new))
-    return text.count(bug.old) == 1
+    file.write_text(text.replace(old, new))
+    return text.count(old) == 1
 
 
 def copy_app(folder: Path) -> None:
