@@ -9,13 +9,15 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
+import psycopg
+
 from server import azure_accounts
 from server.blobs import BLOBS
 from server.failure import CannotStart
 from server.store_url import PostgresOptions
 from shared import telemetry
 from shared.adapters.sql.database import ReadTransaction
-from shared.adapters.sql.postgres.connecting import Connecting
+from shared.adapters.sql.postgres.connecting import Connecting, PostgresRefused
 from shared.adapters.sql.postgres.database import PostgresDatabase, reading
 from shared.adapters.sql.postgres.store import PostgresStore
 from shared.app import BackgroundWork
@@ -23,7 +25,7 @@ from shared.clock import Deadline
 from shared.engine.ports import Metrics, Threads
 from shared.engine.ports.leases import GiveUp, HasShare, Lease, Leases
 from shared.engine.ports.settling import Settling
-from shared.errors import InvalidSettings
+from shared.errors import InvalidSettings, StorageUnavailable
 from shared.settings import Settings
 from shared.subscriptions.subscription import SubscriptionKey
 from shared.watched_clock import WatchedClock
@@ -64,9 +66,10 @@ class PostgresHome:
         make_database: Callable[..., PostgresDatabase] = PostgresDatabase,
         make_store: Callable[..., PostgresStore] = PostgresStore,
     ) -> None:
+        self._connecting = Connecting(options.parameters, prepares=not options.is_pooled)
         self._open = partial(
             make_database,
-            Connecting(options.parameters, prepares=not options.is_pooled),
+            self._connecting,
             threads,
             told=clock.storage_answered,
             allows_async=options.allows_async,
@@ -122,7 +125,13 @@ class PostgresHome:
         return self.store.fault or None
 
     async def open(self, give_up: GiveUp, has_share: HasShare) -> None:
-        self.store = await self._off_loop(lambda: self._make(self._open(), give_up=give_up))
+        try:
+            self.store = await self._off_loop(lambda: self._make(self._open(), give_up=give_up))
+        except StorageUnavailable as error:
+            place, cause = self._connecting.place, error.__cause__
+            why = self._connecting.said(cause) if isinstance(cause, psycopg.Error) else str(error)
+            said = f"The database {place} has failed while this server began: {why} Try again."
+            raise PostgresRefused(said) from error
         self.store.sender.has_share = has_share
         self.store.database.begin()
         # All servers go by the database's time.

@@ -515,7 +515,7 @@ PLANTED = {
 def is_planted(bug: Planted, folder: Path) -> bool:
     """Edit the copy in *folder*; tell whether there was one such place of each."""
     edits = ((bug.file, bug.old, bug.new), *bug.also)
-    return all([_is_edited(folder / file, old, new) for file, old, new in edits])
+    return all(_is_edited(folder / file, old, new) for file, old, new in edits)
 
 
 def _is_edited(file: Path, old: str, new: str) -> bool:

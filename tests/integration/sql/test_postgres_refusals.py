@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
 import trustme
 
+from server.postgres_home import PostgresHome
+from server.store_url import PostgresOptions
 from shared.adapters.sql import migrations
 from shared.adapters.sql.migrations import Migration
 from shared.adapters.sql.postgres import connecting
@@ -17,6 +21,9 @@ from shared.adapters.sql.postgres import database as database_module
 from shared.adapters.sql.postgres.connecting import Connecting, PostgresRefused, read_url
 from shared.adapters.sql.postgres.database import PostgresDatabase
 from shared.adapters.threads import SystemThreads
+from shared.clock import SystemClock
+from shared.settings import Settings
+from shared.watched_clock import WatchedClock
 from tests.functional.deployment import Logged
 from tests.integration.sql.databases import Schema
 from tests.package_list import ROOT
@@ -195,6 +202,20 @@ def test_a_schema_of_another_role_is_refused_and_one_made_for_it_is_used(
     with pytest.raises(PostgresRefused, match="or another role owns it"):
         PostgresDatabase(connecting, SystemThreads(), schema=foreign)
     PostgresDatabase(connecting, SystemThreads(), schema=own).close()
+
+
+def test_a_server_whose_database_fails_as_it_begins_says_so(postgres: PostgresServer) -> None:
+    """As where it is told that it can't be used: by a sentence, and not by a traceback."""
+    url = postgres.url(name := postgres.new_database())
+    PostgresDatabase(Connecting(read_url(url)), SystemThreads()).close()
+    clock = WatchedClock(SystemClock().now, time.monotonic)
+    options = PostgresOptions(read_url(url))
+    home = PostgresHome(options, Settings(storage={}), clock, SystemThreads())
+    with postgres.connected(database=name) as other:
+        other.execute("BEGIN")
+        other.execute("LOCK TABLE pushgrid.attempt_days")
+        with pytest.raises(PostgresRefused, match=rf"{name}.*has failed.*timeout.*Try again"):
+            asyncio.run(home.open(lambda *_: None, lambda _: True))
 
 
 def test_the_script_of_the_containers_makes_all_that_servers_need() -> None:
