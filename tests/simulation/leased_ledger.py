@@ -35,7 +35,8 @@ class LeasedLedger(ServedLedger):
         self._pushes: defaultdict[Process, list[Push]] = defaultdict(list)  # that are open
         self._ending: dict[Process, float] = {}  # since when, in order
         self._changed_at: dict[int, float] = {}  # a row of a process
-        self.was_away: Callable[[float, float], bool]  # the database, since a time, for so long
+        # Whether the database was away for a process, since a time, for so many seconds.
+        self.was_away: Callable[[Process, float, float], bool]
 
     def committed(self, process: Process, changes: Sequence[Change]) -> None:
         for each in changes:
@@ -109,7 +110,7 @@ class LeasedLedger(ServedLedger):
         frozen_at, thawed_at = self._frozen.get(judge, (-1e9, -1e9))
         if now - changed_at < DEAD_SECONDS:
             self.find("judged early", f"its row has changed {now - changed_at:.1f} s before")
-        if self.was_away(now - DEAD_SECONDS, MISSED):
+        if self.was_away(judge, now - DEAD_SECONDS, MISSED):
             self.find("judged early", "the database was away")
         if thawed_at > now - DEAD_SECONDS and thawed_at - frozen_at > 2 * MISSED:
             self.find("judged early", "its judge was frozen")

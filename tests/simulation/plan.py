@@ -120,17 +120,22 @@ class _Drawing:
         )
 
     def with_leases(self, plan: Plan) -> Plan:
-        """Freeze servers beyond their leases; let a standby take over, which may lag behind."""
+        """Keep servers from renewing their leases; let a standby take over, perhaps a late one."""
         self._chance = chance = Random(f"leases {self._seed}")
         for _ in range(chance.randint(1, 3)):
             at, name = self._event()
             if chance.random() < 0.7:
                 slow = chance.choice(("slow", "slow", "hangs", "fails"))
                 self._add(at - 1, "behave", name=name, behaviour=slow, until=at + MINUTE)
-            process, seconds = chance.randrange(plan.processes), chance.choice((35, 50, 80, 150))
-            before = chance.choice(("", "", "a request"))
-            at += chance.uniform(-2, 30)
-            self._add(max(at, 8.0), "freeze", process=process, seconds=seconds, before=before)
+            at = max(at + chance.uniform(-2, 30), 8.0)
+            args = {
+                "process": chance.randrange(plan.processes),
+                "seconds": chance.choice((35, 50, 55, 62, 75, 150)),
+            }
+            if chance.random() < 0.4:
+                self._add(at, "cut_off", **args)
+            else:
+                self._add(at, "freeze", **args, before=chance.choice(("", "", "a request")))
         if chance.random() < 0.5:
             kind = chance.choice(("takes effect late", "fails after"))
             at = self._published() - chance.uniform(0, 10)

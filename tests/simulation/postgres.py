@@ -164,8 +164,12 @@ class Server(Mirror):
         self._is_struck, self._die = is_struck, die
         ledger.was_away = self._was_away
         self._file = str(folder / "database")
-        self._aways = [(each.since, each.until) for each in storms if each.kind == "outage"]
+        outages = [each for each in storms if each.kind == "outage"]
+        self._aways: list[tuple[Process | None, float, float]] = [  # for whom, if for one alone
+            (None, each.since, each.until) for each in outages
+        ]
         self._away_until = 0.0
+        self._cut_off: dict[Process, float] = {}  # and until when
         self._timeline = 1
         self._sessions: list[_Session] = []
         self.writer: _Session | None = None  # that has a transaction which writes
@@ -187,19 +191,25 @@ class Server(Mirror):
 
     def connect(self, process: Process, **_: object) -> Connection:
         """Do as `psycopg.connect`, for a process."""
-        if self.kernel.current and (self.is_away() or self._draws_outage()):
+        if self.kernel.current and self._fate(process, stores=False, is_write=True).kind == _AWAY:
             self.kernel.sleep(self.chance.random())
             raise OperationalError("connection failed: Connection refused")
         session = _Session(self, process, self._opened())
         self._sessions.append(session)
         return Connection(self, session)
 
-    def is_away(self) -> bool:
-        return self.kernel.now < self._away_until
+    def cut_off(self, process: Process, seconds: float) -> None:
+        """Let a process alone not reach the server."""
+        self.seen["cut off alone"] += 1
+        self._cut_off[process] = self.kernel.now + seconds
+        self._aways.append((process, self.kernel.now, self._cut_off[process]))
 
-    def _was_away(self, since: float, seconds: float) -> bool:
+    def _was_away(self, process: Process, since: float, seconds: float) -> bool:
         now = self.kernel.now
-        return any(min(until, now) - max(at, since) > seconds for at, until in self._aways)
+        return any(
+            whose in (None, process) and min(until, now) - max(at, since) > seconds
+            for whose, at, until in self._aways
+        )
 
     def left(self, process: Process) -> None:
         """Notice that a process is gone; if its machine is, only by its silence."""
@@ -231,7 +241,7 @@ class Server(Mirror):
             each.end()
         self._timeline += 1
         self._away_until = self.kernel.now + away
-        self._aways.append((self.kernel.now, self._away_until))
+        self._aways.append((None, self.kernel.now, self._away_until))
         self.seen["fails over"] += 1
         if self._standby:
             self.seen["fails over, and loses commits"] += bool(self._behind)
@@ -260,7 +270,7 @@ class Server(Mirror):
             return
         process, is_write = session.process, session.writes or sent[0].writes
         aims = session.aims(sent)
-        fate = self._fate(stores="COMMIT" in aims, is_write=is_write)
+        fate = self._fate(process, stores="COMMIT" in aims, is_write=is_write)
         if self._is_struck(process, aims, "before"):
             if self.chance.random() < EXECUTED:
                 session.client_left()
@@ -317,12 +327,9 @@ class Server(Mirror):
         self.seen.update(f"killed {each}" for each in named)
         self._die(process, " ".join((when, *named)))
 
-    def _draws_outage(self) -> bool:
-        return self._fate(stores=False, is_write=True).kind == _AWAY
-
-    def _fate(self, *, stores: bool, is_write: bool) -> _Fate:
+    def _fate(self, process: Process, *, stores: bool, is_write: bool) -> _Fate:
         draw, now = self.chance.random, self.kernel.now
-        if self.is_away():
+        if now < max(self._away_until, self._cut_off.get(process, 0.0)):
             return _Fate(kind=_AWAY)
         for storm in self._storms:
             if storm.since <= now < storm.until and draw() < storm.share:

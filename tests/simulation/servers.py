@@ -49,6 +49,13 @@ class LeasedProcesses(ServedProcesses):
         self._seen["a clock jumps"] += 1
         instance.skew[0] += by
 
+    def cut_off(self, process: int, seconds: float) -> None:
+        """Let one server alone not reach the database."""
+        instance = self.slots[process]
+        if instance.process.is_alive:
+            self.ledger.fault(instance.process, f"is cut off for {seconds} s")
+            self.machine.cut_off(instance.process, seconds)
+
     def fail_over(self, lag: float, away: float) -> None:
         """Let a standby be the primary; of the last seconds it has nothing."""
         if lag:
