@@ -459,6 +459,7 @@ PLANTED = {
         "            self._seen = {}  # An outage makes nobody dead.\n",
         "",
         home="postgres",
+        also=[(f"{_POSTGRES}/database.py", "  # It was stopped", " if False else before  # It")],
     ),
     "a judge that was frozen itself": Planted(
         f"{_POSTGRES}/database.py",

@@ -377,7 +377,7 @@ class Server(Mirror):
         opened.create_scalar_function("micros_now", self._micros, 0)
         return opened
 
-    def _micros(self) -> int:
+    def _micros(self, *_: object) -> int:
         return micros(START + timedelta(seconds=self.kernel.now))
 
 
@@ -559,6 +559,7 @@ class Connection:
         self._server, self.session = server, session
         self.closed = False
         self._is_cut, self._is_pipeline = False, False
+        self._asks: Strand | None = None
         self._pending: list[Cursor] = []
         self._handlers: list[Callable[[Any], object]] = []
         self.add_notice_handler = self._handlers.append
@@ -596,8 +597,7 @@ class Connection:
         """Wait for the answer, unless the connection is cut."""
         kernel = self._server.kernel
         if seconds:
-            strand = kernel.current
-            self._ready = lambda: strand and kernel.ready(strand)
+            self._asks = kernel.current
             kernel.wait(lambda: self._is_cut, kernel.now + seconds)
         if self._is_cut or not self.session.is_open:
             self.lose()
@@ -616,11 +616,9 @@ class Connection:
         """Be cut: nobody else asks for this."""
         self._server.seen["a connection is cut that hangs"] += 1
         self._is_cut = True
-        self._ready()
+        if self._asks:
+            self._server.kernel.ready(self._asks)
         raise OperationalError("simulated")
-
-    def _ready(self) -> object:
-        """Wake who waits."""
 
     def close(self) -> None:
         self.closed = True
@@ -646,9 +644,10 @@ def _constant(text: str) -> list[Row] | None:
     """Return what a statement answers whatever is stored; ``None``: it depends."""
     if "pg_advisory_xact_lock" in text or text.startswith("SELECT set_config"):
         return [(None,)]
-    return {
+    known: dict[str, list[Row]] = {
         "SHOW synchronous_commit": [("on",)],
         "SELECT 1 FROM pg_namespace WHERE nspname = $1": [(1,)],
         "SELECT to_regclass('migrations')": [("migrations",)],
         "SELECT pg_total_relation_size(to_regclass($1))": [(0,)],
-    }.get(text)
+    }
+    return known.get(text)

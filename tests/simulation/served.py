@@ -32,6 +32,7 @@ from shared.subscriptions.subscription import SubscriptionKey
 from shared.telemetry import lines_to
 from shared.watched_clock import WatchedClock
 from tests.simulation.kernel import Pool, Process, Threads
+from tests.simulation.ledger import Ledger
 from tests.simulation.machine import STORMS, Machine
 from tests.simulation.plan import Plan, Step
 from tests.simulation.processes import Death, Instance, Processes, settings_of
@@ -263,7 +264,8 @@ def _host(instance: Instance) -> ServedHost:
 class ServedWorld(World):
     """All that there is in a simulation of a server."""
 
-    make_ledger, make_processes = ServedLedger, ServedProcesses
+    make_ledger: Callable[..., Ledger] = ServedLedger
+    make_processes: Callable[..., Processes] = ServedProcesses
     make_machine: Callable[..., Any] = Machine
 
     @staticmethod
@@ -321,7 +323,7 @@ class ServedWorld(World):
         return {key: each for key, each in tallies(totals).items() if each.matched > each.ended}
 
     def _payloads(self) -> Collection[Any]:
-        return self.machine.rows["payloads"]
+        return list(self.machine.rows["payloads"])
 
 
 async def _within(seconds: float, work: Awaitable[object]) -> None:

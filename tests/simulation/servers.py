@@ -87,7 +87,7 @@ class LeasedProcesses(ServedProcesses):
                 {},
                 seconds=process.loop.time,
                 chance=ids.random,
-                connect=lambda **_: self.machine.connect(process),  # type: ignore[arg-type,return-value]
+                connect=lambda **_: self.machine.connect(process),  # type: ignore[arg-type]
             )
             return PostgresDatabase(
                 connecting,

@@ -98,4 +98,5 @@ def test_a_red_plan_shrinks_to_what_it_needs(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_planted_bug_has_its_place(name: str) -> None:
     bug = PLANTED[name]
 
-    assert (ROOT / bug.file).read_text().count(bug.old) == 1
+    for file, old, _ in ((bug.file, bug.old, bug.new), *bug.also):
+        assert (ROOT / file).read_text().count(old) == 1
