@@ -122,11 +122,14 @@ class _Drawing:
     def with_leases(self, plan: Plan) -> Plan:
         """Keep servers from renewing their leases; let a standby take over, perhaps a late one."""
         self._chance = chance = Random(f"leases {self._seed}")
-        for _ in range(chance.randint(1, 3)):
-            at, name = self._event()
-            if chance.random() < 0.7:
-                slow = chance.choice(("slow", "slow", "hangs", "fails"))
-                self._add(at - 1, "behave", name=name, behaviour=slow, until=at + MINUTE)
+        for _ in range(chance.randint(1, 2)):
+            topic, name = chance.choice(self._subscriptions)
+            at = self._published()
+            if chance.random() < 0.7:  # so many that they wait in a line, or for a retry
+                behaviour = chance.choice(("slow", "slow", "hangs", "fails"))
+                self._add(at - 1, "behave", name=name, behaviour=behaviour, until=at + 2 * MINUTE)
+                self._add(at, "publish", topic=topic, count=40, size=0)
+                self._add(at + 1, "publish", topic=topic, count=40, size=0)
             at = max(at + chance.uniform(-2, 30), 8.0)
             args = {
                 "process": chance.randrange(plan.processes),
