@@ -21,7 +21,7 @@ class Deliveries:
     Runs *deliver* for each message that *leases* hands over, at most *most* of a queue at a time.
 
     A message that could not be handled is given back, as soon as the home can; one whose task is
-    cancelled stays in hand.
+    cancelled stays in hand. Of messages that the home has lost, nothing more is pushed.
     """
 
     def __init__(self, leases: Leases, deliver: Deliver, most: int) -> None:
@@ -30,6 +30,9 @@ class Deliveries:
         self._most = most
         self._claims: list[asyncio.Task[None]] = []
         self._running: dict[Queue, set[asyncio.Task[None]]] = {each: set() for each in DELIVERED}
+        self._delivering: set[asyncio.Task[None]] = set()  # of them
+        self._lost: set[asyncio.Task[None]] = set()  # of them: others have their messages
+        leases.lost = self._stop_delivering
         self._has_room = {each: asyncio.Event() for each in DELIVERED}
 
     @property
@@ -76,17 +79,35 @@ class Deliveries:
                 task = asyncio.create_task(self._handle(each), context=telemetry.own_context())
                 running.add(task)
                 task.add_done_callback(running.discard)
+                task.add_done_callback(self._lost.discard)
                 task.add_done_callback(lambda _: room.set())
 
+    def _stop_delivering(self) -> None:
+        """Push nothing more of what is in hand: others have it."""
+        self._lost.update(self._tasks())
+        for each in self._delivering:
+            each.cancel()
+
     async def _handle(self, lease: Lease) -> None:
+        task = asyncio.current_task()
+        assert task  # noqa: S101 - this runs as one
+        self._delivering.add(task)
         try:
-            await self._deliver(lease)
+            if task not in self._lost:
+                await self._deliver(lease)
+        except asyncio.CancelledError:
+            if task not in self._lost:
+                raise
+            task.uncancel()
+            after = self._leases.end
         except Exception as error:  # noqa: BLE001 - one message's trouble ends no other
             fault = f"{type(error).__name__}: {error}"
             telemetry.error("message.failed", queue=lease.queue, detail=fault)
             after = self._leases.give_back
         else:
             after = self._leases.end
+        finally:
+            self._delivering.discard(task)
         while True:
             try:
                 return await after(lease)

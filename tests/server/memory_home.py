@@ -67,6 +67,7 @@ class MemoryLeases:
     """Implements `Leases` on queues in memory."""
 
     def __init__(self, queues: _ToldQueues) -> None:
+        self.lost: Callable[[], object] = lambda: None
         self.queues = queues
         self.changed: dict[Queue, asyncio.Event] = defaultdict(asyncio.Event)
 

@@ -174,6 +174,7 @@ class SqlLeases:
         self._clock = clock
         self._off_loop = threads.pool("store", _THREADS)
         self._result = threads.result
+        self.lost: Callable[[], object] = lambda: None
         self._give_up = give_up
         self._hands = {queue: _Hand() for queue in HANDED}
         self._order = count()
@@ -244,7 +245,7 @@ class SqlLeases:
         return ()  # The loop waits for the database, or is over: nobody goes on with what it has.
 
     def lose(self) -> None:
-        """Have nothing in hand any more: others may have it. What is handed over is not settled."""
+        """Have nothing in hand any more: others may have it, also what was handed over."""
         self._on_loop(self._lose)
 
     def look_for_the_dead(self) -> None:
@@ -359,6 +360,7 @@ class SqlLeases:
         return [*numbers, *(receipt_of(each).number for each in self._found), *self._doubtful]
 
     def _lose(self) -> None:
+        self.lost()
         self._forget()
         self._look_anew()
 

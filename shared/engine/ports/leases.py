@@ -29,8 +29,11 @@ class Leases(Protocol):
     Hands messages of the queues `deliveries` and `retries` to one process, on its event loop.
 
     What that process puts for now is in its hand when it is stored, as far as there is room, and it
-    has a share in the limits.
+    has a share in the limits. *lost* is called on the event loop when others may have all that was
+    handed over so far.
     """
+
+    lost: Callable[[], object]
 
     async def claim(self, queue: Queue, most: int) -> Sequence[Lease]:
         """

@@ -19,6 +19,7 @@ class ScriptedLeases:
     """Hands over the *messages* of ``deliveries``, and keeps what became of each."""
 
     def __init__(self, *messages: bytes) -> None:
+        self.lost: Callable[[], object] = lambda: None
         self.messages = deque(messages)
         self.asked: list[int] = []
         self.ended: list[bytes] = []
@@ -91,6 +92,27 @@ def test_what_was_delivered_ends_and_what_could_not_be_handled_comes_again():
 
     run(home, test, deliver)
     assert (home.ended, home.back) == ([b"good", b"good too"], [b"bad"])
+
+
+def test_nothing_more_is_pushed_of_what_was_lost_and_what_is_taken_then_is_delivered():
+    """It is ended, which leaves it to whoever has it, and makes room."""
+    home = ScriptedLeases(b"old", b"not begun", b"new")
+    pushed = []
+
+    async def deliver(lease: Lease) -> None:
+        pushed.append(lease.body)
+        if lease.body == b"old":
+            home.lost()
+            await asyncio.Event().wait()
+
+    async def test(deliveries: Deliveries) -> None:
+        await home.changed.wait()
+        await deliveries.stop_taking()
+        assert await deliveries.finish(60) == 0
+
+    run(home, test, deliver, most=2)
+    assert pushed == [b"old", b"new"]
+    assert sorted(home.ended) == [b"new", b"not begun", b"old"]
 
 
 def test_no_more_are_taken_than_there_is_room_for():
