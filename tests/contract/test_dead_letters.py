@@ -38,6 +38,7 @@ class Subject:
 
     store: DeadLetterContainers
     destination: DeadLetterDestination
+    elsewhere: DeadLetterDestination  # the container of that name in another account
     stored: Callable[[DeadLetterDestination, str], bytes]
     poison: Callable[[str], bytes]
 
@@ -57,31 +58,35 @@ def subject(
     if account is None or other_account is None:
         memory = MemoryDeadLetters()
         memory.missing.update({MISSING, "Bad_Name", "x"})
-        destination = DeadLetterDestination(container="dead", account="" if is_own else "archive1")
+        own = DeadLetterDestination(container="dead", account="")
+        places = own, replace(own, account="archive1")
+        places = places if is_own else places[::-1]
         if isinstance(stored, SqlParts):
             stored.dead_letters._others = memory
-            return _in_sql(stored.dead_letters, destination)
+            return _in_sql(stored.dead_letters, *places)
         return Subject(
             memory,
-            destination,
+            *places,
             lambda there, path: memory.blobs[there.container, path],
             lambda path: memory.poison[path],
         )
-    holder = account if is_own else other_account
+    holder, other = (account, other_account) if is_own else (other_account, account)
     container = holder.container("dead")
     container.create_container()
+    other.foreign_container(container.container_name).create_container()
+    own = DeadLetterDestination(container=container.container_name, account="")
+    places = own, replace(own, account=other_account.account_name)
     return Subject(
         StorageDeadLetters(account, {other_account.account_name: other_account}),
-        DeadLetterDestination(
-            container=container.container_name,
-            account="" if is_own else other_account.account_name,
-        ),
+        *(places if is_own else places[::-1]),
         lambda there, path: holder.foreign_container(there.container).download_blob(path).readall(),
         lambda path: account.container(POISON).download_blob(path).readall(),
     )
 
 
-def _in_sql(sql: SqlDeadLetters, destination: DeadLetterDestination) -> Subject:
+def _in_sql(
+    sql: SqlDeadLetters, destination: DeadLetterDestination, elsewhere: DeadLetterDestination
+) -> Subject:
     """Give the blobs in an SQL database; those of other accounts are in memory."""
 
     def read(container: str, path: str, account: str = "") -> bytes:
@@ -91,6 +96,7 @@ def _in_sql(sql: SqlDeadLetters, destination: DeadLetterDestination) -> Subject:
     return Subject(
         sql,
         destination,
+        elsewhere,
         lambda there, path: read(there.container, path, there.account),
         lambda path: read("poison", path),
     )
@@ -121,6 +127,14 @@ def test_another_blob_is_not_overwritten(subject: Subject) -> None:
         subject.write(b"second")
 
     assert subject.stored(subject.destination, PATH) == b"first"
+
+
+def test_a_container_of_that_name_in_another_account_has_its_own_blobs(subject: Subject) -> None:
+    subject.write()
+
+    assert subject.store.find(subject.elsewhere, PATH) is None
+    assert subject.store.read(subject.elsewhere, PATH, 4) is None
+    assert subject.store.list(subject.elsewhere, "orders/new/2026/2/9/12/") == ([], [])
 
 
 def test_it_is_known_what_is_there(subject: Subject) -> None:

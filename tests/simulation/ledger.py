@@ -173,6 +173,7 @@ class Ledger:
         self._reads: defaultdict[tuple[str, str], list[float]] = defaultdict(list)  # uncached
         self._topic_of: dict[str, str] = {}
         self._faults: dict[Process, float] = {}  # when it had the last one
+        self._frozen: dict[Process, tuple[float, float]] = {}  # since and until when, last
         self._jumps: dict[Process, float] = {}
         self._told = set[Process]()  # that storage has told its time
         self._unnoticed = 0.0  # seconds by which clocks differ
@@ -209,6 +210,14 @@ class Ledger:
         """Enter that a process has a fault that may repeat what it has in hand."""
         self._faults[process] = self._kernel.now
         self.note(f"{process.name} {what}")
+
+    def frozen(self, process: Process, seconds: float) -> None:
+        self._frozen[process] = self._kernel.now, 1e12
+        self.fault(process, f"is frozen for {seconds} s")
+
+    def thawed(self, process: Process) -> None:
+        self._frozen[process] = self._frozen[process][0], self._kernel.now
+        self.fault(process, "goes on")
 
     def jumped(self, process: Process, by: float) -> None:
         self._jumps[process] = self._kernel.now
@@ -268,7 +277,7 @@ class Ledger:
         entry = self._entry(name, number, self._job_of(end.delivery))
         if end.terms:
             given = (end.terms.max_attempts, end.terms.time_to_live.total_seconds())
-            standing = self._standing(name, self._before_now())
+            standing = self._standing(name, self._before_now(self._processes[process]))
             if given not in [(e.attempts, e.time_to_live) for e in standing if e]:
                 self.find("wrong end", f"{end.reason} by terms of another time", entry)
         if end.state is EndState.DROPPED:
@@ -379,7 +388,7 @@ class Ledger:
                     self._judge_replay(entry)
                     entry.copies = max(most - 1, 0)
                 if part.dead_letter:
-                    self._judge_letter(entry, part.dead_letter, each)
+                    self._judge_letter(entry, part.dead_letter, each, by)
                     self._judge_end(entry, part.dead_letter.reason, by, is_drop=False)
 
     def _received(self, by: Process, queue: Queue, messages: Sequence[Received]) -> None:
@@ -536,7 +545,10 @@ class Ledger:
 
         failure = min(failures, key=due)
         now, followed = self._kernel.now, entry.followed[made]
-        is_copy = entry.repeats < entry.copies and any(due(each) <= now for each in followed)
+        # A copy may follow a failure that was followed, or be counted as it is held.
+        may_follow = any(due(each) <= now for each in followed)
+        may_follow = may_follow or self._settings["probation_counts_attempt"]
+        is_copy = entry.repeats < entry.copies and may_follow
         if due(failure) > now and is_copy:
             entry.repeats += 1  # the retry of that one was stored twice
             return
@@ -600,7 +612,9 @@ class Ledger:
         if is_drop and by_terms and terms and is_kept and Feature.DEAD_LETTERS in features:
             self.find("wrong end", f"dropped ({reason}), not dead-lettered", entry)
 
-    def _judge_letter(self, entry: Entry, note: DeadLetterNote, delivery: Delivery) -> None:
+    def _judge_letter(
+        self, entry: Entry, note: DeadLetterNote, delivery: Delivery, by: Process
+    ) -> None:
         """Judge what is to be written about an end, and enter it."""
         name, last = entry.subscription, delivery.last
         is_of_namespace = self.topics[self.published[entry.number].topic][0] == "ns"
@@ -608,7 +622,7 @@ class Ledger:
         outcome = last and (last.status or not is_of_namespace) and last.outcome
         letter = Letter(_place(note.destination), reason, delivery.attempts, outcome or None)
         entry.letters.append(letter)
-        standing = self._standing(name, self._before_now())
+        standing = self._standing(name, self._before_now(by))
         if letter.place not in {each and each.dead_letter for each in standing}:
             self.find("wrong record", f"to {letter.place}, which its terms do not name", entry)
         is_known = len(self._of_event[name, entry.number]) == 1
@@ -727,15 +741,17 @@ class Ledger:
             self._put_right.add(process)
         self._unnoticed += min(abs(seconds), UNNOTICED)
 
-    def _before_now(self, calm: float = 20.0) -> float:
-        """Return since when terms may count for what is stored now."""
+    def _before_now(self, process: Process, calm: float = 20.0) -> float:
+        """Return since when terms may count for what a process stores now."""
         long_ago = self._kernel.now - PATIENCE - 60
         has_fault = any(at >= long_ago for at in self._faults.values())
-        return long_ago if has_fault else self._kernel.now - calm
+        since = long_ago if has_fault else self._kernel.now - calm
+        froze, thawed = self._frozen.get(process, (0.0, -1.0))
+        return froze - PATIENCE - 60 if thawed >= since else since
 
     def _read_at(self, process: Process, name: str) -> float | None:
         """Return when a process may have read the terms of what it ends now, uncached."""
-        since = self._before_now(READ_FOR)
+        since = self._before_now(process, READ_FOR)
         reads = self._reads[process.name, name]
         place = bisect_left(reads, since)
         return reads[place] if place < len(reads) else None

@@ -136,7 +136,7 @@ class Processes:
             instance.freeze = (before, seconds)
         elif instance.is_well:
             self._seen["frozen"] += 1
-            self._ledger.fault(instance.process, f"is frozen for {seconds} s")
+            self._ledger.frozen(instance.process, seconds)
             instance.process.is_frozen = True
             self._kernel.at(self._kernel.now + seconds, partial(self._thaw, instance))
 
@@ -250,7 +250,7 @@ class Processes:
             self.kill(slot, self._chance.randint(2, 30), death.down, death.again - 1, 0)
 
     def _thaw(self, instance: Instance) -> None:
-        self._ledger.fault(instance.process, "goes on")
+        self._ledger.thawed(instance.process)
         instance.process.thaw()
 
     def _tick(self) -> None:

@@ -14,6 +14,7 @@ from shared.engine.ports import Queue
 from shared.engine.timers.waiting_events import read_offsets, unfinished_events
 from tests.simulation.callers import PUBLISHER_WAITS, Callers
 from tests.simulation.endpoints import Endpoints
+from tests.simulation.host import PERIODS
 from tests.simulation.kernel import Kernel, Stuck
 from tests.simulation.ledger import Finding, Ledger
 from tests.simulation.plan import DAY, Plan, Step
@@ -105,7 +106,9 @@ class World:
             kernel.run(kernel.now + 300)
         kernel.run(kernel.now + (RETENTION if plan.is_long else 0))
         self.processes.always_fires = True
-        kernel.run(kernel.now + QUIET)
+        # Half a period after a run: none of a timer is under way then.
+        shortest, longest = min(PERIODS.values()), max(PERIODS.values())
+        kernel.run((kernel.now + QUIET) // longest * longest + longest + shortest / 2)
         self._find_left()
         self.ledger.close()
 

@@ -106,8 +106,7 @@ class MemoryDeadLetters(MemoryPort):
 
     @request
     def find(self, destination: DeadLetterDestination, path: str) -> WrittenBlob | None:
-        is_there = (destination.container, path) in self.blobs
-        if self._lacks_container(destination) or not is_there:
+        if self._lacks_container(destination) or not self._is_there(destination, path):
             return None
         return self._described(destination, path)
 
@@ -132,7 +131,9 @@ class MemoryDeadLetters(MemoryPort):
         stored = {
             path: body
             for (container, path), body in self.blobs.items()
-            if container == destination.container and path.startswith(folder)
+            if container == destination.container
+            and path.startswith(folder)
+            and self._is_there(destination, path)
         }
         below = {path: path.removeprefix(folder).partition("/") for path in stored}
         return Listing(
@@ -147,10 +148,14 @@ class MemoryDeadLetters(MemoryPort):
 
     @request
     def read(self, destination: DeadLetterDestination, path: str, most: int) -> bytes | None:
-        if self._lacks_container(destination):
+        if self._lacks_container(destination) or not self._is_there(destination, path):
             return None
-        body = self.blobs.get((destination.container, path))
-        return None if body is None else body[:most]
+        return self.blobs[destination.container, path][:most]
+
+    def _is_there(self, destination: DeadLetterDestination, path: str) -> bool:
+        """Tell whether a path is a blob of that account; no two accounts have the same path."""
+        account = self.accounts.get((destination.container, path))
+        return account is not None and (account or "testing") == (destination.account or "testing")
 
     def _lacks_container(self, destination: DeadLetterDestination) -> bool:
         if destination.account in self.away:
