@@ -23,11 +23,14 @@ BRIEF := --hypothesis-profile=quick -m "not slow"
 # tests/conftest.py starts the longest files first.
 BESIDE := -n 6 --dist loadfile --no-loadscope-reorder
 
+# Images set it to save room. Here each of hundreds of processes would compile what it imports.
+export PYTHONDONTWRITEBYTECODE :=
+
 .DEFAULT_GOAL := help
 # Setup that is interrupted in its second half keeps what its first half has installed.
 .PRECIOUS: $(VENV)/.stamp
 FORCE:
-.PHONY: FORCE help setup develop run wheel azurite worker clients test check static $(QUICK) infra templates fmt az audit coretools bench soak simulate clean distclean
+.PHONY: FORCE help setup develop run wheel azurite worker clients test check waiting computing static $(QUICK) infra templates fmt az audit coretools bench soak simulate clean distclean
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*## ' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -36,9 +39,10 @@ setup: $(VENV)/.stamp local.settings.json ## install what running needs; `make c
 
 # setup.sh checks each time whether something is missing.
 $(VENV)/.stamp: FORCE
-	@PYTHON="$(PYTHON)" sh setup.sh
+	@PYTHON="$(PYTHON)" sh setup.sh $(PART)
 
-# What checks, tests and measurements need as well.
+# What checks, tests and measurements need as well: it is installed at once, not after what running needs.
+develop: PART = develop
 develop: setup
 	@PYTHON="$(PYTHON)" sh setup.sh develop
 
@@ -103,10 +107,17 @@ worker: $(WORKER)/.stamp ## install the worker library for tests/worker (part of
 
 clients: $(patsubst tests/clients/%.txt,$(OLDER)/%/.stamp,$(wildcard tests/clients/*.txt)) $(JAVASCRIPT)/node_modules/.stamp $(BROWSER)/node_modules/.stamp ## install other official clients and a browser for the tests (part of `make test`)
 
-test: develop worker clients ## run every check and test, with full property tests
-	@$(MAKE) --no-print-directory -o develop -j 4 -O $(QUICK) infra static BRIEF=
+# Installing and waiting leave the processor to what computes.
+test: develop ## run every check and test, with full property tests
+	@$(MAKE) --no-print-directory -o develop -j 5 computing waiting BRIEF=
+
+waiting: worker clients
 	@$(PY) -m tests.package_list --size
 	@$(PY) -m pytest -q $(BESIDE) $(addprefix --ignore=,$(QUICK) tests/infra) tests
+
+# Each prints at its end what it has to say.
+computing:
+	@$(MAKE) --no-print-directory -o develop -O $(QUICK) static infra
 
 az: develop $(AZ)/.stamp ## run the commands of docs/az.md with Azure CLI, and record its requests (first installs it: 733 MB, some minutes)
 	@$(PY) -m tests.az

@@ -31,16 +31,38 @@ def held_horizon(database: PostgresServer) -> Iterator[None]:
 
 
 def count_claims(database: PostgresServer) -> None:
-    """Count from now on the messages that are taken in hand after their birth."""
+    """
+    Count from now on the messages that are taken in hand after their birth, and the rows read.
+
+    Read: all entries, dead or not, of the indexes by which claims look, up to the commit; so what
+    others than claims read is not counted.
+    """
+    indexes = ", ".join(
+        f"pg_stat_get_xact_tuples_returned('{SCHEMA}.messages_{each}'::regclass)"
+        for each in ("due", "run", "deaths", "parked")
+    )
+    counted = "current_setting('bench.counted', true)"
     for statement in (
         f"CREATE SEQUENCE {SCHEMA}.claimed",
+        f"CREATE SEQUENCE {SCHEMA}.read",
         f"""
         CREATE FUNCTION {SCHEMA}.count_claim() RETURNS TRIGGER LANGUAGE plpgsql AS
-        $$ BEGIN PERFORM nextval('{SCHEMA}.claimed'); RETURN NULL; END $$
+        $$ BEGIN
+          PERFORM nextval('{SCHEMA}.claimed');
+          IF {counted} IS DISTINCT FROM txid_current()::text THEN
+            PERFORM set_config('bench.counted', txid_current()::text, true);
+            PERFORM setval('{SCHEMA}.read', last_value + read)
+              FROM {SCHEMA}.read AS told, (SELECT SUM(each)::bigint AS read
+              FROM unnest(ARRAY[{indexes}]) AS each) AS now;
+            PERFORM pg_stat_force_next_flush();
+          END IF;
+          RETURN NULL;
+        END $$
         """,
-        f"GRANT ALL ON SEQUENCE {SCHEMA}.claimed TO PUBLIC",
+        f"GRANT ALL ON SEQUENCE {SCHEMA}.claimed, {SCHEMA}.read TO PUBLIC",
         f"""
-        CREATE TRIGGER claimed AFTER UPDATE OF run ON {SCHEMA}.messages FOR EACH ROW
+        CREATE CONSTRAINT TRIGGER claimed AFTER UPDATE OF run ON {SCHEMA}.messages
+        DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
         WHEN (OLD.run <> NEW.run AND NEW.run > 0) EXECUTE FUNCTION {SCHEMA}.count_claim()
         """,
     ):
@@ -49,14 +71,9 @@ def count_claims(database: PostgresServer) -> None:
 
 def claims(database: PostgresServer) -> tuple[int, int]:
     """Return how many messages were claimed so far, and how many rows claims have read."""
-    told = f"SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM {SCHEMA}.claimed"
-    # The indexes by which they look; each entry is a row, dead or not.
-    read = (
-        "SELECT CAST(SUM(idx_tup_read) AS BIGINT) FROM pg_stat_user_indexes"
-        f" WHERE schemaname = '{SCHEMA}' AND indexrelname IN"
-        " ('messages_due', 'messages_run', 'messages_deaths', 'messages_parked')"
-    )
-    return _number(database, told), _number(database, read)
+    told = "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM"
+    claimed, read = (_number(database, f"{told} {SCHEMA}.{name}") for name in ("claimed", "read"))
+    return claimed, read
 
 
 def dead_rows(database: PostgresServer) -> int:

@@ -26,16 +26,8 @@ _ANOTHER_HOST = 3600
 
 #: What takes longest begins first, so that no process ends long after the others.
 _FIRST = (
-    *(
-        "e2e/test_soak.py",
-        "e2e/test_serve_soak.py",
-        "simulation",
-        "conformance",
-        "browser",
-        "fuzz",
-        "host",
-        "e2e",
-    ),
+    *("e2e/test_soak.py", "simulation", "conformance", "e2e/test_serve_soak.py"),
+    *("e2e/test_serve.py", "e2e/test_notice_kills.py", "browser", "fuzz", "host", "e2e"),
     "integration",
 )
 

@@ -88,9 +88,9 @@ def test_a_store_takes_messages_as_large_as_it_says(subject: Subject, stored: St
     """And the headers of a dead letter beside that."""
     text = "x" * (stored.traits.message_size + 16 * 1024)
 
-    subject.sender.put(Queue.DELIVERIES, text)
+    subject.sender.put(Queue.WAITING, text)
 
-    assert subject.texts(Queue.DELIVERIES) == [text]
+    assert subject.texts(Queue.WAITING) == [text]
 
 
 def test_at_most_32_are_received_at_once(subject: Subject) -> None:

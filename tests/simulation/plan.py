@@ -311,7 +311,8 @@ class _Drawing:
         self._storm(at, storm, MINUTE, 0.9, chance.choice((("dead_letters",), (), ())))
         if storm == "slow":  # until another process has received, and written, the same
             at, lasts = at + chance.uniform(0.5, 25), chance.uniform(905, 1200)
-            self._add(at, "freeze", process=0, seconds=lasts, before="queues.replace")
+            if at < self._heals_at:
+                self._add(at, "freeze", process=0, seconds=lasts, before="queues.replace")
 
     def _dark(self, at: float, process: int) -> None:
         """A process whose clock is slow starts, and no answer has a time."""

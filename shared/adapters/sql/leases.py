@@ -53,6 +53,9 @@ from shared.tasks import loop_time
 HANDED = (Queue.DELIVERIES, Queue.RETRIES)  # the queues whose messages are handed over
 ROOM = SQL.most_in_hand  # messages of each
 AHEAD = timedelta(seconds=1)  # that messages are claimed before they are due
+_AT_LEAST = AHEAD / 2  # that the first of them is: one claim takes what follows it
+#: What others are to find is due so long after it is made: nobody has looked there before then.
+FOR_OTHERS = AHEAD + timedelta(seconds=1)  # that its commit may take
 MOST_FAILURES = 20  # as on Azure; then it is recorded
 AGAIN_IN = timedelta(minutes=1)  # after a failure
 DEATHS_TOGETHER = 3  # a message with as many is a suspect
@@ -60,9 +63,7 @@ DEATHS = 6  # from then on it does not run
 SUSPECT_SECONDS = 3.0  # a process that lives so long with suspects has survived them
 _BATCH = 256
 _LOOK_SECONDS = 60.0  # a clock that was set is noticed by then
-#: Before what others store is seen, it may have been due for so long; they have no older news.
-_LATE = timedelta(seconds=10)
-_ALL_SECONDS = 60.0  # between looks at everything that is due, where others store it
+_ALL_SECONDS = 3600.0  # between looks at everything that is due
 _THREADS = 2  # for what the event loop must not wait for
 _LOOP_SECONDS = 2.0  # until the loop has taken what was stored
 _LEASE_SECONDS = 1.0  # between looks whether this process has its lease again
@@ -109,8 +110,8 @@ class _Hand:
         self.reserved = 0  # for messages that are being stored or claimed
         self.next_due: datetime | None = moment(0)  # at a start something may be
         self.news = asyncio.Event()
-        self.floor = 0  # a time in microseconds: nothing in the table alone was due before
-        self.all_at = 0.0  # by the loop's clock: when that is looked at again
+        self.floor = 0  # in microseconds: what was due before was claimed, or is others'
+        self.all_at = 0.0  # by the loop's clock: when that is looked at, too
         self.look_at = math.inf  # by the loop's clock: when others may have stored something
         self.has_to_look = False  # for that
 
@@ -129,17 +130,6 @@ class _Hand:
         out = (number for number, _ in self.out)
         return [*out, *(receipt_of(each).number for each in leases), *self.doubtful]
 
-    @property
-    def read_from(self) -> int:
-        """From when on what is due has to be read, in microseconds."""
-        return self.floor if loop_time() < self.all_at else 0
-
-    def has_read(self, floor: int, until: datetime, all_every: float) -> None:
-        """Note that all was claimed that was due from *floor* on *until* then."""
-        self.floor = micros(until - _LATE)
-        if not floor:
-            self.all_at = loop_time() + all_every
-
     def doubt(self, numbers: Iterable[int]) -> None:
         """Note messages that a transaction of unknown outcome has taken."""
         self.doubtful = [*dict.fromkeys([*self.doubtful, *numbers])]
@@ -150,13 +140,22 @@ class _Hand:
         self.floor = min(self.floor, micros(due))
         self.news.set()
 
+    def begin_claim(self, until: datetime) -> int:
+        """Return from when on to read what is due until then; what is noted now comes next."""
+        if self.all_at <= loop_time():
+            self.floor, self.all_at = 0, loop_time() + _ALL_SECONDS
+        floor, self.floor = self.floor, micros(until) + 1
+        return floor
+
 
 class SqlLeases:
     """
     Leases of this process, on its event loop.
 
     *give_up* is called on *threads*. Where others store what is due, or die, the table is looked at
-    *look_every* so many seconds.
+    *look_every* so many seconds, from where the last look has ended. So what is in nobody's hand is
+    stored ahead of all looks (`for_others`). What comes late all the same its own process knows
+    (`stored`), and the others find once that is dead (`look_for_the_dead`).
     """
 
     def __init__(
@@ -169,7 +168,8 @@ class SqlLeases:
         look_every: float = math.inf,
     ) -> None:
         self._look_every = look_every
-        self._all_every = _ALL_SECONDS if look_every < math.inf else 0.0
+        for_others = FOR_OTHERS if look_every < math.inf else timedelta()
+        self._for_others = for_others // timedelta(microseconds=1)
         self._database = database
         self._clock = clock
         self._off_loop = threads.pool("store", _THREADS)
@@ -198,11 +198,17 @@ class SqlLeases:
         None while others are due in the table: they were there before.
         """
         hand = self._hands.get(queue)
-        if hand is None or not self._is_open or self._is_behind(hand):
+        if hand is None or not self._is_open or self._is_behind(hand, timedelta()):
             return 0
         many = max(0, min(many, hand.room))
         hand.reserved += many
         return many
+
+    def for_others(self, queue: Queue, message: NewMessage) -> NewMessage:
+        """Return *message* as it is stored in nobody's hand: due where nobody has looked yet."""
+        if queue not in self._hands:
+            return message
+        return message._replace(due=max(message.due, message.stored + self._for_others))
 
     def stored(
         self,
@@ -337,13 +343,12 @@ class SqlLeases:
 
     async def _let_go(self, numbers: Collection[int]) -> None:
         put = "UPDATE messages SET run = 0, receipt = receipt + 1"
-        # Others look for what is due as late as it is stored.
-        now = micros(self._now())
+        due = micros(self._now()) + self._for_others
         put += f", due = CASE WHEN due < ? THEN ? ELSE due END WHERE {_MINE}"
 
         def write(writing: WriteTransaction) -> None:
             for number in numbers:
-                if writing.run(put, now, now, number, self._database.run):
+                if writing.run(put, due, due, number, self._database.run):
                     put_down(writing, number)
 
         await self._database.write_on_loop(write)
@@ -381,9 +386,9 @@ class SqlLeases:
         """Tell whether to look at the table; a look for what others may have stored is no news."""
         return hand.has_to_look or self._is_behind(hand)
 
-    def _is_behind(self, hand: _Hand) -> bool:
-        """Tell whether something in the table alone is due, or soon will be."""
-        return hand.next_due is not None and hand.next_due - AHEAD <= self._now()
+    def _is_behind(self, hand: _Hand, ahead: timedelta = _AT_LEAST) -> bool:
+        """Tell whether something in the table alone is due, or will be within *ahead*."""
+        return hand.next_due is not None and hand.next_due - ahead <= self._now()
 
     def _now(self) -> datetime:
         return self._clock.now()
@@ -401,7 +406,7 @@ class SqlLeases:
         """Return for how many seconds nothing is to be done, but for news."""
         moments = [due for due, *_ in hand.ahead[:1]]
         if hand.next_due is not None and not self._is_behind(hand):
-            moments.append(hand.next_due - AHEAD)
+            moments.append(hand.next_due - _AT_LEAST)
         waits = [(each - self._now()).total_seconds() for each in moments]
         return max(0.0, min([*waits, hand.look_at - loop_time(), _LOOK_SECONDS]))
 
@@ -413,39 +418,43 @@ class SqlLeases:
         of before, they can't be removed.
         """
         most = min(_BATCH, hand.room)
-        floor = hand.read_from
         doubtful = hand.doubtful[:most]
         now = self._now()
         until = now + AHEAD
+        floor = hand.begin_claim(until)
         taken: list[int] = []
 
-        def write(writing: WriteTransaction) -> tuple[list[Lease], datetime | None]:
+        def write(writing: WriteTransaction) -> tuple[list[Lease], int, datetime | None]:
             run, words = self._database.run, writing.dialect
             rows = [row for each in doubtful for row in writing.rows(_IN_HAND, each, run)]
             left = run, run, queue.value, DEATHS_TOGETHER - 1, most - len(rows)
             rows += writing.rows(_CLAIM.format(words.left), *left)
-            if len(rows) < most:
-                due = queue.value, floor, micros(until), most - len(rows)
-                rows += writing.rows(_CLAIM.format(_DUE + words.skipping), run, *due)
+            read_to = floor
+            if some := most - len(rows):
+                due = queue.value, floor, micros(until), some
+                found = writing.rows(_CLAIM.format(_DUE + words.skipping), run, *due)
+                rows += found
+                is_cut = len(found) == some
+                read_to = max(row[3] for row in found) if is_cut else micros(until) + 1
             if queue is Queue.RETRIES:
                 rows += self._claim_freed(writing, most - len(rows), micros(now))
             is_all = len(rows) < most
             taken[:] = [row[0] for row in rows]
             rows = _merge(writing, [_open(writing, row) for row in rows], run)
             leases = [_lease(row, run) for row in rows]
-            return leases, _next_due(writing, queue, floor) if is_all else until
+            return leases, read_to, _next_due(writing, queue, read_to) if is_all else now
 
-        def then(claimed: tuple[list[Lease], datetime | None] | None) -> None:
+        def then(claimed: tuple[list[Lease], int, datetime | None] | None) -> None:
             # In the order of the commits: what is put later is noted later.
             hand.reserved -= most
             if claimed is None:
                 hand.doubt(taken)
+                hand.floor = min(hand.floor, floor)
             else:
                 known = {*doubtful, *taken}  # taken: also one that was not looked at
                 hand.doubtful = [each for each in hand.doubtful if each not in known]
-                leases, hand.next_due = claimed
-                if hand.next_due != until:
-                    hand.has_read(floor, until, self._all_every)
+                leases, read_to, hand.next_due = claimed
+                hand.floor = min(hand.floor, read_to)
                 for lease in leases:
                     heapq.heappush(hand.ahead, (receipt_of(lease).due, next(self._order), lease))
 

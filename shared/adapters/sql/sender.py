@@ -69,7 +69,9 @@ class SqlSender:
         for each in messages:
             (ours if self._is_ours(each) else others).append(each)
         room = self._leases.reserve(queue, len(ours)) if is_due else 0
-        messages = [*ours, *others]
+        born = ours[:room]
+        waiting = [self._leases.for_others(queue, each) for each in (*ours[room:], *others)]
+        messages = [*born, *waiting]
 
         def write(writing: WriteTransaction) -> tuple[Mapping[int, StorageUnavailable], int]:
             faults, run = {}, self._database.run
@@ -85,11 +87,10 @@ class SqlSender:
                 self._leases.may_be_stored(queue, messages, room)
                 return
             faults, run = result
-            born, waiting = (
-                [each for each in some if each.number not in faults]
-                for some in (ours[:room], ours[room:])
+            taken, left = (
+                [each for each in some if each.number not in faults] for some in (born, waiting)
             )
-            self._leases.stored(queue, born, waiting, room, run)
+            self._leases.stored(queue, taken, left, room, run)
 
         faults, _ = await self._database.write_on_loop(
             write,
@@ -115,13 +116,14 @@ class SqlSender:
     ) -> Receipt | None:
         if (key := key_of(queue, receipt)) is None:
             return None
-        message = self._new.make(text, visible_in)
+        message = self._leases.for_others(queue, self._new.make(text, visible_in))
 
         def write(writing: WriteTransaction) -> bool:
             return replace(writing, key, message)
 
         def then(is_replaced: bool | None) -> None:  # noqa: FBT001
-            self._leases.stored(queue, [], [message] if is_replaced else [])
+            # After a failure it may be.
+            self._leases.stored(queue, [], [] if is_replaced is False else [message])
 
         if not await self._database.write_on_loop(write, then=then):
             return None

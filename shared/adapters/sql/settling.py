@@ -164,7 +164,7 @@ class SqlSettling:
         queue = Queue.DEADLETTERS if blob_due_at else Queue.RETRIES
         visible_at = loop_time() + wait.total_seconds()
         for stored, text in encode_together(parts, SQL.message_size):
-            message = self._new.make(text, wait)
+            message = self._leases.for_others(queue, self._new.make(text, wait))
             queued = Queued(queue, first_receipt(message), stored, visible_at)
             yield _New(message, queued, together[0].is_held)
 

@@ -147,10 +147,10 @@ class ArmApi:
             keeps_answers=True,
             backoff=self.backoffs.append,
         )
-        self.manage = replace(
-            app.manage,
+        self.manage = Manage(
             routes=self.table.routes(),
             operators=Operators(admin_key=KEY),
+            public_url=None,
             new_id=self.table.new_id,
         )
         self._validate = app.validate

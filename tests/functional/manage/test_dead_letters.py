@@ -21,6 +21,7 @@ from tests.functional.manage.arm_api import CRM, KEY, ORDERS, SHOP_CRM, ArmApi, 
 from tests.unit.arm.documents import dead_letter
 
 CONTAINER = "dead"
+DESTINATION = DeadLetterDestination(container=CONTAINER, account="acct")
 BLOBS = f"{CRM}/deadLetters"
 NOON = datetime(2026, 2, 9, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -51,9 +52,7 @@ def written(
     path = dead_letter_path(topic, "crm", at, name)
     content = json.dumps(letters or [LETTER]).encode() if body is None else body
     api.clock.advance(at - api.clock.now())
-    assert api.dead_letters.write(
-        DeadLetterDestination(container=CONTAINER), path, content, summary
-    )
+    assert api.dead_letters.write(DESTINATION, path, content, summary)
     return path
 
 
@@ -206,7 +205,7 @@ def test_a_blob_that_can_t_be_read_is_named_when_it_is_shown(crm: ArmApi):
     ],
 )
 def test_other_blobs_of_the_container_are_not_listed(crm: ArmApi, path: str) -> None:
-    crm.dead_letters.write(DeadLetterDestination(container=CONTAINER), path, b"[]")
+    crm.dead_letters.write(DESTINATION, path, b"[]")
     paths = [written(crm, name=name) for name in "ab"]
 
     assert listed(crm, "$top=1") == [*reversed(paths)]
@@ -337,10 +336,10 @@ def test_folders_without_dead_letters_cost_a_page_a_bounded_number_of_requests(
     early, late = written(crm), written(crm, at=NOON + 400 * HOUR)
     for number in range(1, 700):
         junk = dead_letter_path("orders", "crm", NOON + number * HOUR / 2, "0") + ".txt"
-        crm.dead_letters.write(DeadLetterDestination(container=CONTAINER), junk, b"")
+        crm.dead_letters.write(DESTINATION, junk, b"")
     for year in range(3000, 3400):
         junk = f"CRM/{year}/x/y/z/0.json"
-        crm.dead_letters.write(DeadLetterDestination(container=CONTAINER), junk, b"")
+        crm.dead_letters.write(DESTINATION, junk, b"")
 
     page = crm.json("GET", BLOBS)
 

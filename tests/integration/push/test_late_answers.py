@@ -137,7 +137,7 @@ def test_a_peer_that_sends_for_ever_is_given_up(waiting: Waiting) -> None:
             peer.send(b"HTTP/1.1 102 Processing\r\nX: " + b"y" * 1000 + b"\r\n\r\n")
 
     with Server(script) as server:
-        waiting.times_out(server.url, timedelta(seconds=0.05))
+        waiting.times_out(server.url)
         files = open_files()
         now.set()
 

@@ -16,6 +16,7 @@ import pytest
 
 from pushgrid.testing.memory import START, FakeClock
 from shared.adapters.sql import leases
+from shared.adapters.sql.database import moment
 from shared.adapters.sql.dialects import SQLITE
 from shared.adapters.sql.postgres.store import PostgresStore
 from shared.adapters.sql.store import SqlStore
@@ -77,8 +78,11 @@ def poison(store: SqlStore | PostgresStore) -> list[str]:
 async def prime(store: SqlStore | PostgresStore) -> None:
     """Let a store that has just begun know that nothing is left of earlier runs."""
     for queue in (NEW, RETRIES):
+        claim = asyncio.create_task(store.leases.claim(queue, MOST))
+        while store.leases._hands[queue].next_due == moment(0):  # noqa: ASYNC110 - as it begins
+            await asyncio.sleep(0.001)
         await store.sender.put(queue, "first")
-        for lease in await store.leases.claim(queue, MOST):
+        for lease in await claim:
             await store.leases.end(lease)
 
 
@@ -306,6 +310,58 @@ def test_a_message_is_handed_over_when_it_is_due(folder: Place) -> None:
             await store.sender.put(RETRIES, "later", timedelta(milliseconds=300))
             assert await claimed(store, RETRIES) == ["later"]
             assert clock.now() >= due
+
+    run(deliver())
+
+
+def test_what_is_put_while_another_is_soon_due_is_in_hand(folder: Place, clock: FakeClock) -> None:
+    async def deliver() -> None:
+        async with running(folder, clock) as store:
+            await prime(store)
+            await store.sender.put(NEW, "soon", leases.AHEAD / 4)
+            await store.sender.put(NEW, "now")
+            assert texts(store.leases._hands[NEW].ready) == ["now"]
+
+    run(deliver())
+
+
+def test_what_is_stored_after_a_clock_was_set_back_is_handed_over(
+    folder: Place, clock: FakeClock
+) -> None:
+    """Claims go on from where the last one ended: its own process knows what lies before."""
+
+    async def deliver() -> None:
+        async with running(folder, clock) as store:
+            await prime(store)
+            clock.advance(-HOUR)
+            await store.sender.put(RETRIES, "later", HOUR / 2)
+            clock.advance(HOUR)
+            assert await claimed(store, RETRIES) == ["later"]
+
+    run(deliver())
+
+
+@in_folder
+def test_what_was_replaced_though_nobody_knew_is_handed_over(
+    folder: Place, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def deliver() -> None:
+        async with running(folder, clock) as store:
+            await prime(store)
+            assert isinstance(store, SqlStore)
+            receipt = await store.sender.put(RETRIES, "before", HOUR)
+            connection, faults = store.database._connection, [apsw.IOError("sync")]
+            commit = connection.commit
+
+            def failing() -> None:
+                commit()
+                if faults:
+                    raise faults.pop()
+
+            monkeypatch.setattr(connection, "commit", failing)
+            with pytest.raises(StorageUnavailable):
+                await store.sender.replace(RETRIES, receipt, "now", timedelta())
+            assert await claimed(store, RETRIES) == ["now"]
 
     run(deliver())
 

@@ -607,7 +607,10 @@ def test_a_process_that_was_judged_meanwhile_does_not_repeat(
         cut.then = lambda: None
         await one.sender.put(NEW, "next")
         wanted = ["born", "next"] if is_stored else ["next"]
-        assert texts(await one.leases.claim(NEW, MOST)) == wanted
+        found = list[str]()
+        while len(found) < len(wanted):
+            found += await claimed(one)
+        assert found == wanted
         assert set(runs(schema)) == {(id_of(one), 1)}
 
     run(play())
@@ -748,7 +751,7 @@ def test_after_a_restore_to_an_earlier_point_a_process_begins_anew(
 # ── An end in order (rule 19) ──
 
 
-def test_what_is_handed_back_another_has_at_once(store: Callable[..., PostgresStore]) -> None:
+def test_what_is_handed_back_another_has_soon(store: Callable[..., PostgresStore]) -> None:
     """What is being delivered stays; of the rest nothing has died."""
 
     async def play() -> None:

@@ -19,7 +19,7 @@ from shared.engine.ports import Queue
 from shared.errors import StorageUnavailable
 from tests.builders import NEVER, a_record
 from tests.integration.sql.databases import Schema
-from tests.integration.sql.test_leases import prime
+from tests.integration.sql.test_leases import prime, texts
 from tests.postgres_server import PostgresServer
 
 DAY = timedelta(days=1)
@@ -69,64 +69,92 @@ def test_while_a_snapshot_is_held_claims_do_not_read_what_was_claimed_before(
             read.extend(count for count, _ in execute(transaction, rows).fetchall())
         return execute(transaction, statement, *given)
 
-    async def deliver(store: PostgresStore, clock: FakeClock, count: int) -> None:
-        texts = [f"message {number}" for number in range(count)]
-        await store.sender.put_all(Queue.RETRIES, texts, timedelta(milliseconds=1))
-        clock.advance(timedelta(seconds=1))
-        while count:
-            found = await store.leases.claim(Queue.RETRIES, 100)
-            count -= len(found)
-            await asyncio.gather(*map(store.leases.end, found))
-
-    async def play() -> None:
-        clock = FakeClock()
+    async def play() -> int:
+        """Let a message be due each 100 ms, and a look come each 700 ms; return how many came."""
+        clock, count = FakeClock(), 0
         with schema.store(clock=clock) as store:
             await prime(store)
-            for _ in range(5):
-                await deliver(store, clock, 100)
-            clock.advance(leases._LATE)
-            monkeypatch.setattr(Transaction, "execute", counted)
-            await deliver(store, clock, 1)
-            read.clear()
-            await deliver(store, clock, 50)
+            hand = store.leases._hands[Queue.RETRIES]
+            for number in range(250):
+                await store.sender.put(Queue.RETRIES, f"message {number}", timedelta(seconds=5))
+                clock.advance(timedelta(milliseconds=100))
+                if number < 49:
+                    continue  # nothing is due yet
+                if number == 100:
+                    read.clear()
+                    count = 0
+                if number % 7 == 0:
+                    await store.leases._fill(Queue.RETRIES, hand)
+                found = await store.leases.claim(Queue.RETRIES, 100)
+                await asyncio.gather(*map(store.leases.end, found))
+                count += len(found)
+        return count
 
     with schema.store():  # makes the schema
         pass
+    monkeypatch.setattr(Transaction, "execute", counted)
     with schema.snapshot():
-        asyncio.run(asyncio.wait_for(play(), 60))
-    claimed = 51
-    assert claimed <= sum(read) <= 2 * claimed
+        claimed = asyncio.run(asyncio.wait_for(play(), 120))
+    assert claimed == 150
+    assert claimed / 2 <= sum(read) <= 2 * claimed
 
 
-def test_what_is_stored_very_late_is_found_by_a_look_at_all_that_is_due(schema: Schema) -> None:
+def test_what_is_stored_behind_all_looks_others_find_when_its_process_is_dead(
+    schema: Schema,
+) -> None:
+    """Or by a look at all that is due, which is rare: it reads what was claimed long ago."""
+
     async def play() -> None:
         with schema.store() as one, schema.store(clock=FakeClock()) as two:
             await prime(one)
             hand = one.leases._hands[Queue.RETRIES]
-            assert hand.read_from > 0
-            await two.sender.put(Queue.RETRIES, "late", timedelta(seconds=1))
-            await one.leases._fill(Queue.RETRIES, hand)
-            assert not hand.ahead
+
+            async def found() -> int:
+                await one.leases._fill(Queue.RETRIES, hand)
+                return len(hand.ahead)
+
+            await two.sender.put(Queue.RETRIES, "late")
+            assert await found() == 0
             hand.all_at = 0.0
-            await one.leases._fill(Queue.RETRIES, hand)
-            assert len(hand.ahead) == 1
+            assert await found() == 1
+            await two.sender.put(Queue.RETRIES, "late")
+            assert await found() == 1
+            schema.do("UPDATE processes SET dead = TRUE WHERE id = $1", two.database.run >> 20)
+            await asyncio.to_thread(one.database.observe)
+            claimed = [await one.leases.claim(Queue.RETRIES, 1) for _ in range(2)]
+            assert [texts(each) for each in claimed] == [["late"]] * 2
 
-    asyncio.run(play())
+    asyncio.run(asyncio.wait_for(play(), 60))
 
 
-def test_what_is_handed_back_is_due_now(schema: Schema) -> None:
-    """Others would not look for what has been due for long."""
+@pytest.mark.parametrize("is_handed_back", [False, True], ids=["stored", "handed back"])
+def test_what_a_process_does_not_take_in_hand_others_find_after_two_seconds(
+    schema: Schema,
+    monkeypatch: pytest.MonkeyPatch,
+    is_handed_back: bool,  # noqa: FBT001
+) -> None:
+    """Though they have looked beyond the time at which it was stored, and not look there again."""
+    monkeypatch.setattr(leases, "ROOM", 2)
 
     async def play() -> None:
-        with schema.store() as store:
-            await prime(store)
-            await store.sender.put(Queue.DELIVERIES, "one")
-            before = micros(store.time.now())
-            schema.do("UPDATE messages SET due = 0")
-            await store.leases.hand_back()
-            assert schema.do("SELECT due >= $1 FROM messages", before) == [(True,)]
+        clock = FakeClock()
+        with schema.store(clock=clock) as one, schema.store(clock=clock) as two:
+            await prime(one)
+            await prime(two)
+            hand = two.leases._hands[Queue.DELIVERIES]
+            await two.leases._fill(Queue.DELIVERIES, hand)
+            assert hand.floor > micros(clock.now())
+            await one.sender.put_all(Queue.DELIVERIES, ["a", "b", "c"][: 2 + (not is_handed_back)])
+            if is_handed_back:
+                await one.leases.claim(Queue.DELIVERIES, 1)
+                await one.leases.hand_back()
+            await two.leases._fill(Queue.DELIVERIES, hand)
+            assert not hand.ahead
+            clock.advance(leases.FOR_OTHERS)
+            found = await two.leases.claim(Queue.DELIVERIES, 100)
+            assert texts(found) == ["b" if is_handed_back else "c"]
 
-    asyncio.run(play())
+    asyncio.run(asyncio.wait_for(play(), 60))
 
 
 def days(schema: Schema) -> list[str]:

@@ -1,7 +1,7 @@
 """
 What PostgreSQL's schema has beside the tables of all databases.
 
-Autovacuum looks early at tables whose rows come and go: what is dead is read by every claim.
+Autovacuum looks early at tables whose rows come and go.
 """
 
 from __future__ import annotations
