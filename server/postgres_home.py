@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -153,6 +153,10 @@ class PostgresHome:
     async def close(self) -> None:
         try:
             await self.store.leases.close()
-            await self._off_loop(self.store.database.end_process)
+            await self._off_loop(self._end_process)
         finally:
             await self._off_loop(self.store.close)
+
+    def _end_process(self) -> None:
+        with suppress(StorageUnavailable):  # Then the others find it dead by its silence.
+            self.store.database.end_process()

@@ -24,6 +24,8 @@ BEHAVIOURS = (
     *("ok", "ok", "ok", "slow", "hangs", "flaps", "throttles", "late", "lost answers"),
     *_FOR_EVER,
 )
+# Seconds for which a server does not renew: less than its lease, until it counts as dead, and more.
+_BEYOND = (20, 35, 50, 55, 62, 75, 150)
 _DUE = (10, 40, 100, 400, 1000, 2800)  # seconds after an event, when it is tried again
 
 
@@ -130,15 +132,20 @@ class _Drawing:
                 self._add(at - 1, "behave", name=name, behaviour=behaviour, until=at + 2 * MINUTE)
                 self._add(at, "publish", topic=topic, count=40, size=0)
                 self._add(at + 1, "publish", topic=topic, count=40, size=0)
-            at = max(at + chance.uniform(-2, 30), 8.0)
-            args = {
-                "process": chance.randrange(plan.processes),
-                "seconds": chance.choice((35, 50, 55, 62, 75, 150)),
-            }
-            if chance.random() < 0.4:
-                self._add(at, "cut_off", **args)
-            else:
-                self._add(at, "freeze", **args, before=chance.choice(("", "", "a request")))
+            at, process = max(at + chance.uniform(-2, 30), 8.0), chance.randrange(plan.processes)
+            seconds, before = chance.choice(_BEYOND), chance.choice(("", "", "a request"))
+            what: tuple[str, dict[str, Any]] = chance.choice(
+                (
+                    ("freeze", {"seconds": seconds, "before": before}),
+                    ("cut_off", {"seconds": seconds}),
+                    ("end", {"down": seconds}),
+                )
+            )
+            self._add(at, what[0], process=process, **what[1])
+        for step in chance.sample(self._steps, len(self._steps))[:20]:
+            if step.what in ("subscribe", "update"):  # and at once, by perhaps another server
+                topic, at = step.args["topic"], step.at + chance.uniform(0.1, 3)
+                self._add(max(at, 8.0), "publish", topic=topic, count=3, size=0)
         if chance.random() < 0.5:
             kind = chance.choice(("takes effect late", "fails after"))
             at = self._published() - chance.uniform(0, 10)

@@ -152,16 +152,22 @@ class ServedProcesses(Processes):
         self, process: int, requests: int, down: float, again: int, skew: float, *, aim: str = ""
     ) -> None:
         slot = process % len(self.slots)
-        instance = self.slots[slot]
-        if instance.is_well and _host(instance).is_ready and self._chance.random() < IN_ORDER:
-            self.ledger.fault(instance.process, TOLD)
-            instance.death = Death(10**9, down, again, skew)
-            _host(instance).end()
-            later = partial(self._die, slot, instance, "while it ends")
-            self._kernel.at(self._kernel.now + 2 * LONGEST_END, later)
+        if self._hears(slot) and self._chance.random() < IN_ORDER:
+            self._tell_to_end(slot, Death(10**9, down, again, skew))
             return
         aim = aim or self._chance.choice(self.aims)
         super().kill(slot, requests % AIMED if aim else requests, down, again, skew, aim=aim)
+
+    def _hears(self, slot: int) -> bool:
+        return self.slots[slot].is_well and _host(self.slots[slot]).is_ready
+
+    def _tell_to_end(self, slot: int, death: Death) -> None:
+        instance = self.slots[slot]
+        self.ledger.fault(instance.process, TOLD)
+        instance.death = death
+        _host(instance).end()
+        later = partial(self._die, slot, instance, "while it ends")
+        self._kernel.at(self._kernel.now + 2 * LONGEST_END, later)
 
     def freeze(self, process: int, seconds: float, before: str) -> None:
         super().freeze(process % len(self.slots), seconds, before and "COMMIT")

@@ -21,7 +21,7 @@ from tests.simulation.kernel import Process, Threads
 from tests.simulation.leased_ledger import LeasedLedger
 from tests.simulation.plan import Step
 from tests.simulation.postgres import Server
-from tests.simulation.processes import Processes
+from tests.simulation.processes import Death, Processes
 from tests.simulation.served import ServedProcesses, ServedWorld
 from tests.simulation.world import World
 
@@ -48,6 +48,11 @@ class LeasedProcesses(ServedProcesses):
         instance = self.slots[process % len(self.slots)]
         self._seen["a clock jumps"] += 1
         instance.skew[0] += by
+
+    def end(self, process: int, down: float) -> None:
+        """Tell a server to end."""
+        if self._hears(process):
+            self._tell_to_end(process, Death(10**9, down, 0, 0))
 
     def cut_off(self, process: int, seconds: float) -> None:
         """Let one server alone not reach the database."""
