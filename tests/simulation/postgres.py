@@ -454,7 +454,7 @@ class _Session:
     def _begin(self, *, writes: bool) -> None:
         if writes:
             if self.is_read_only:
-                raise errors.ReadOnlySqlTransaction("cannot execute in a read-only transaction")
+                raise errors.FeatureNotSupported("cannot set read-write mode during recovery")
             self._server.take_turn(self)
         self._journal = []
         self._file.execute("BEGIN IMMEDIATE" if writes else "BEGIN")

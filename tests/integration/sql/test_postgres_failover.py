@@ -15,6 +15,7 @@ from shared.adapters.sql.postgres.connecting import Connecting, read_url
 from shared.adapters.sql.postgres.database import PostgresDatabase
 from shared.adapters.sql.postgres.store import PostgresStore
 from shared.adapters.threads import SystemThreads
+from shared.engine.ports import Table
 from shared.engine.ports.leases import Lease
 from shared.engine.ports.settling import Answer, Settlement
 from shared.errors import StorageUnavailable
@@ -62,6 +63,19 @@ def test_what_a_process_had_in_hand_at_a_failover_is_claimed_anew() -> None:
         database = PostgresDatabase(Connecting(read_url(url)), threads)
         with closing(PostgresStore(database, threads=threads)) as store:
             asyncio.run(asyncio.wait_for(play(store, primary, standby), 120))
+
+
+def test_a_connection_whose_server_has_become_a_standby_is_a_dead_one() -> None:
+    """As behind a pool, which may lead elsewhere: the write is done on a new one."""
+    with running_postgres() as primary, running_postgres(follows=primary) as standby:
+        threads = SystemThreads()
+        database = PostgresDatabase(Connecting(read_url(primary.url())), threads)
+        with closing(PostgresStore(database, threads=threads)) as store:
+            leads_there = read_url(standby.url()) | {"target_session_attrs": "any"}
+            store.database._writer._disconnect()
+            store.database._writer._connection_ = Connecting(leads_there).open()
+            store.documents.put(Table.TOPICS, "topic", "orders", {}, None)
+            assert store.documents.get(Table.TOPICS, "topic", "orders")
 
 
 def test_a_process_that_runs_while_a_copy_is_restored_begins_anew() -> None:

@@ -201,7 +201,10 @@ _REMEDIES: tuple[tuple[str, str], ...] = (
         "could not translate host name|not known|failed to resolve",
         "its host has no address. Correct the name in the URL.",
     ),
-    ("read-only|25006", "each of its servers is read-only. Name the primary as well."),
+    (
+        "read-only|25006|during recovery",
+        "each of its servers is read-only. Name the primary as well.",
+    ),
     (
         "57P0[123]|starting up|shutting down|recovery mode|not (yet )?accepting connections",
         "it is starting or stopping. Try again once it answers.",

@@ -33,7 +33,7 @@ _REPEATED_FOR = 10.0  # seconds; then it is 503
 _PAUSE = 0.2
 _LOST = "PG001"  # of the function `hold`
 _AGAIN = ("40001", "40P01", "55P03")  # serialization, deadlock, lock timeout
-_READ_ONLY = "25006"
+_READ_ONLY = ("0A000", "25006")  # as BEGIN says it on a standby; by a setting
 _TOO_LARGE = ("54000", "22021")  # limits of the program; characters that it can't have
 _NOT_REPLICATED = "01000"  # a warning's, if somebody cancels the wait for a standby
 
@@ -256,7 +256,7 @@ class PostgresWriter(GroupWriter):
         try:
             result = WriteResult(write(transaction))
         except psycopg.Error as fault:
-            if _is_cut(fault) or fault.sqlstate in (*_AGAIN, _LOST, _READ_ONLY):
+            if _is_cut(fault) or fault.sqlstate in (*_AGAIN, _LOST, *_READ_ONLY):
                 raise
             error = Unstorable() if fault.sqlstate in _TOO_LARGE else StorageUnavailable(str(fault))
             error.__cause__ = fault
@@ -284,7 +284,7 @@ class PostgresWriter(GroupWriter):
                 connection.execute("ROLLBACK")
             except psycopg.Error:
                 is_broken = True
-        if is_broken or error.sqlstate == _READ_ONLY:
+        if is_broken or error.sqlstate in _READ_ONLY:
             self._disconnect()
         if error.sqlstate == _LOST:
             raise _LostProcess from error
