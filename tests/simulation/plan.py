@@ -151,7 +151,7 @@ class _Drawing:
             at = self._published() - chance.uniform(0, 10)
             self._storm(at, kind, chance.uniform(0.5, 2) * MINUTE, 0.5, ())
         if chance.random() < 0.5:
-            lag = chance.choice((0.0, 0.0, chance.uniform(0.2, 3), chance.uniform(3, 20)))
+            lag = chance.choice((0.0, chance.uniform(0.2, 3), chance.uniform(3, 20)))
             at, away = self._published() + chance.uniform(-lag - 1, 20), chance.uniform(1, 20)
             self._add(max(at, 10.0), "fail_over", lag=lag, away=away)
         return plan._replace(steps=tuple(sorted(self._steps, key=lambda each: each.at)))
