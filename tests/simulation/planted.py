@@ -458,7 +458,7 @@ PLANTED = {
         f"{_POSTGRES}/writer.py",
         "            process = Process(self._draw(_ID_BITS - 1) + 1, 1, start)\n",
         "            process = Process(start, 1, start)\n",
-        unseen="two servers have to begin around an asynchronous failover: test_postgres_leases.py does",
+        unseen="two have to begin around an asynchronous failover: test_postgres_leases.py does",
         home="postgres",
     ),
     "an outage that makes processes dead": Planted(
@@ -479,7 +479,7 @@ PLANTED = {
         f"{_POSTGRES}/database.py",
         "own._replace(renewals=renewals, renewed_at=sent)",
         "own._replace(renewals=renewals, renewed_at=self._boottime())",
-        unseen="a renewal has to be answered late, and to be the last: test_postgres_leases.py does",
+        unseen="the last renewal has to be answered late: test_postgres_leases.py does",
         home="postgres",
     ),
     "pushes without a lease": Planted(
