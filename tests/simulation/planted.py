@@ -384,6 +384,7 @@ PLANTED = {
         "        number = receipt.number\n"
         '        found = writing.rows("SELECT run FROM messages WHERE id = ?", number)\n'
         "        run = found[0][0] if found else -1\n",
+        seed=33,
         home="postgres",
     ),
     "an end by terms that another server has replaced": Planted(
@@ -515,6 +516,7 @@ PLANTED = {
         f"{_POSTGRES}/store.py",
         "        self.catalogue_version = self.documents.read_version\n",
         "",
+        seed=3,
         home="postgres",
     ),
     "a doubtful claim that is not looked for": Planted(
