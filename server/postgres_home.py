@@ -16,8 +16,8 @@ from server.blobs import BLOBS
 from server.failure import CannotStart
 from server.store_url import PostgresOptions
 from shared import telemetry
-from shared.adapters.sql.database import ReadTransaction
-from shared.adapters.sql.postgres.connecting import Connecting, PostgresRefused
+from shared.adapters.sql.database import ReadTransaction, StoreRefused
+from shared.adapters.sql.postgres.connecting import Connecting
 from shared.adapters.sql.postgres.database import PostgresDatabase, reading
 from shared.adapters.sql.postgres.store import PostgresStore
 from shared.app import BackgroundWork
@@ -131,7 +131,7 @@ class PostgresHome:
             place, cause = self._connecting.place, error.__cause__
             why = self._connecting.said(cause) if isinstance(cause, psycopg.Error) else str(error)
             said = f"The database {place} has failed while this server began: {why} Try again."
-            raise PostgresRefused(said) from error
+            raise StoreRefused(said) from error
         self.store.sender.has_share = has_share
         self.store.database.begin()
         # All servers go by the database's time.

@@ -15,10 +15,10 @@ from server.blobs import BLOBS
 from server.data_folder import MARK, lost
 from server.failure import CannotStart
 from shared import telemetry
-from shared.adapters.sql import sqlite
 from shared.adapters.sql.documents import list_documents
-from shared.adapters.sql.folder import waiting
-from shared.adapters.sql.store import SqlStore
+from shared.adapters.sql.sqlite import reader
+from shared.adapters.sql.sqlite.folder import waiting
+from shared.adapters.sql.sqlite.store import SqliteStore
 from shared.app import BackgroundWork
 from shared.clock import Deadline
 from shared.engine.ports import Metrics, Table, Threads
@@ -44,11 +44,11 @@ def check_store(folder: Path, settings: Settings | None) -> str | None:
         CannotStart: this program can't use it.
     """
     try:
-        if not sqlite.check_store(folder):
+        if not reader.check_store(folder):
             return lost(folder) if (folder / MARK).exists() and not waiting(folder) else None
         if not settings:
             return None
-        with sqlite.reading(folder) as read:
+        with reader.reading(folder) as read:
             stored = read(lambda reading: list_documents(reading, Table.EVENT_SUBSCRIPTIONS))
     except InvalidSettings as error:
         raise CannotStart(error.message) from None
@@ -56,10 +56,10 @@ def check_store(folder: Path, settings: Settings | None) -> str | None:
 
 
 class SqliteHome:
-    """Implements `Home` with a `SqlStore` in *folder*, made by *make_store*."""
+    """Implements `Home` with a `SqliteStore` in *folder*, made by *make_store*."""
 
     is_elected = may_push = True  # the folder has one server
-    store: SqlStore
+    store: SqliteStore
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class SqliteHome:
         settings: Settings,
         clock: WatchedClock,
         threads: Threads,
-        make_store: Callable[..., SqlStore] = SqlStore,
+        make_store: Callable[..., SqliteStore] = SqliteStore,
     ) -> None:
         self._make = partial(
             make_store,

@@ -311,10 +311,14 @@ PLANTED = {
         home="serve",
     ),
     "commits that are not synced": Planted(
-        f"{_SQL}/sqlite.py", '"synchronous = FULL"', '"synchronous = NORMAL"', 19, home="serve"
+        f"{_SQL}/sqlite/connection.py",
+        '"synchronous = FULL"',
+        '"synchronous = NORMAL"',
+        19,
+        home="serve",
     ),
     "a start without the checkpoint": Planted(
-        f"{_SQL}/sqlite.py",
+        f"{_SQL}/sqlite/connection.py",
         "            self._prepare()\n            self.make_safe()\n",
         "            self._prepare()\n",
         unseen="power has to fail after failed sync, start, commit: test_durability.py does",

@@ -16,6 +16,7 @@ from enum import IntEnum
 from typing import Any, Protocol, TypeVar
 
 from shared.adapters.sql.dialects import Dialect
+from shared.errors import InvalidSettings
 from shared.metrics import Counts
 from shared.subscriptions.subscription import SubscriptionKey
 
@@ -29,6 +30,10 @@ _EPOCH, _MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=
 
 def _ignore(_: object) -> None:
     pass
+
+
+class StoreRefused(InvalidSettings):
+    """The store can't be used as it is; the message says what to do."""
 
 
 class ReadTransaction(Protocol):

@@ -5,37 +5,32 @@ from __future__ import annotations
 import math
 import uuid
 from collections.abc import Callable, Iterator
-from datetime import datetime
-from pathlib import Path
-from typing import Any
 
 from shared.adapters.sql.attempts import MOST_BYTES, SqlAttempts
 from shared.adapters.sql.counts import SqlCounts
 from shared.adapters.sql.database import Database, new_id
 from shared.adapters.sql.dead_letters import SqlDeadLetters
 from shared.adapters.sql.documents import SqlDocuments
-from shared.adapters.sql.folder import Folder
 from shared.adapters.sql.leases import SqlLeases
-from shared.adapters.sql.messages import NewMessages, numbers_of
+from shared.adapters.sql.messages import NewMessages
 from shared.adapters.sql.payloads import SqlPayloads
 from shared.adapters.sql.queues import SqlQueues, Waiting
 from shared.adapters.sql.sender import SqlSender
 from shared.adapters.sql.settling import SqlSettling
-from shared.adapters.sql.sqlite import LOW_WATER, Connect, SqliteDatabase, connect
 from shared.adapters.sql.traits import SQL
 from shared.clock import Clock
 from shared.engine.keeping.poison_records import PoisonRecords
 from shared.engine.ports import DeadLetters, Metrics, Table, Threads
 from shared.engine.ports.leases import GiveUp, Lease
-from shared.engine.ports.measures import StoreMeasure, Unfinished
+from shared.engine.ports.measures import Unfinished
 from shared.subscriptions.subscription import SubscriptionKey
 
 ACCOUNT = "pushgrid"
 
 
-class SqlParts:
+class SqlStore:
     """
-    The parts of a store in *database*; *numbers* are those of its messages.
+    A store in *database*; *numbers* are those of its messages.
 
     *account* is the name of the storage account for which it stands, *blob_url* begins the
     addresses of its blobs; *other_accounts* has the dead letters of others. *give_up* records a
@@ -106,80 +101,3 @@ class SqlParts:
             metrics=metrics,
             clock=self._clock,
         )
-
-
-class SqlStore(SqlParts):
-    """
-    Store in SQLite, in a folder that is this process's until `close`.
-
-    *died* is called, from another thread, when nothing can be stored any more: the process has to
-    end. *told* gets the time as `WatchedClock.storage_answered` does. *others* are those of
-    `SqlParts`.
-
-    Raises:
-        StoreRefused: the folder can't be used; the message says what to do.
-    """
-
-    def __init__(  # noqa: PLR0913 - this is all, and each by its name
-        self,
-        folder: Path,
-        *,
-        clock: Clock,
-        threads: Threads,
-        low_water: int = LOW_WATER,
-        died: Callable[[str], object] = lambda _: None,
-        told: Callable[[datetime, float], object] = lambda _, __: None,
-        connect: Connect = connect,
-        new_id: Callable[[], str] = new_id,
-        **others: Any,
-    ) -> None:
-        self.database = SqliteDatabase(
-            Folder(folder),
-            clock,
-            threads,
-            connect=connect,
-            new_id=new_id,
-            low_water=low_water,
-            died=died,
-            told=told,
-        )
-        super().__init__(
-            self.database,
-            numbers_of(self.database.run),
-            clock=clock,
-            threads=threads,
-            new_id=new_id,
-            **others,
-        )
-
-    def measures(self) -> list[StoreMeasure]:
-        size, free, wal = self.database.sizes
-        commits, seconds = self.database.commit_time
-        return [
-            StoreMeasure("commits_total", "Transactions committed.", commits, only_rises=True),
-            StoreMeasure(
-                "commit_seconds_total",
-                "Seconds that commits took, with their syncs.",
-                seconds,
-                only_rises=True,
-            ),
-            StoreMeasure(
-                "checkpoints_total",
-                "Writes of the log into the database.",
-                self.database.checkpoints,
-                only_rises=True,
-            ),
-            StoreMeasure("bytes", "Size of the database.", size),
-            StoreMeasure("unused_bytes", "Of these, what nothing needs.", free),
-            StoreMeasure("wal_bytes", "Size of the write-ahead log.", wal),
-            StoreMeasure("disk_free_bytes", "Free space of the disk.", self.database.free_bytes),
-        ]
-
-    @property
-    def fault(self) -> str:
-        """Why nothing may be stored now; empty: the last transaction was."""
-        return self.database.fault
-
-    def close(self) -> None:
-        """Store what was asked for, and let another process have the folder."""
-        self.database.close()

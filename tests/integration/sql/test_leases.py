@@ -19,7 +19,7 @@ from shared.adapters.sql import leases
 from shared.adapters.sql.database import moment
 from shared.adapters.sql.dialects import SQLITE
 from shared.adapters.sql.postgres.store import PostgresStore
-from shared.adapters.sql.store import SqlStore
+from shared.adapters.sql.sqlite.store import SqliteStore
 from shared.adapters.sql.traits import SQL
 from shared.adapters.threads import SystemThreads
 from shared.clock import Clock, SystemClock
@@ -44,12 +44,12 @@ def clock() -> FakeClock:
 @asynccontextmanager
 async def running(
     folder: Place, clock: Clock | None, *, dies: bool = False
-) -> AsyncIterator[SqlStore | PostgresStore]:
+) -> AsyncIterator[SqliteStore | PostgresStore]:
     """Run a store; one that *dies* leaves what is in hand as a kill does."""
     if isinstance(folder, Schema):
         opened: AbstractContextManager[Any] = folder.opened(clock, dies=dies)
     else:
-        opened = closing(SqlStore(folder, clock=clock or SystemClock(), threads=SystemThreads()))
+        opened = closing(SqliteStore(folder, clock=clock or SystemClock(), threads=SystemThreads()))
     with opened as store:
         try:
             yield store
@@ -59,7 +59,7 @@ async def running(
 
 
 async def claimed(
-    store: SqlStore | PostgresStore, queue: Queue = NEW, most: int = MOST
+    store: SqliteStore | PostgresStore, queue: Queue = NEW, most: int = MOST
 ) -> list[str]:
     return texts(await store.leases.claim(queue, most))
 
@@ -68,14 +68,14 @@ def texts(claimed: Sequence[Lease]) -> list[str]:
     return [each.body.decode() for each in claimed]
 
 
-def poison(store: SqlStore | PostgresStore) -> list[str]:
+def poison(store: SqliteStore | PostgresStore) -> list[str]:
     """Return the texts of the messages that were recorded."""
     rows = "SELECT body FROM blobs WHERE container = 'poison'"
     found = store.database.read(lambda reading: reading.rows(rows))
     return [json.loads(body)["body"] for (body,) in found]
 
 
-async def prime(store: SqlStore | PostgresStore) -> None:
+async def prime(store: SqliteStore | PostgresStore) -> None:
     """Let a store that has just begun know that nothing is left of earlier runs."""
     for queue in (NEW, RETRIES):
         claim = asyncio.create_task(store.leases.claim(queue, MOST))
@@ -129,7 +129,7 @@ def test_what_is_not_stored_is_not_handed_over(
     async def deliver() -> None:
         async with running(folder, clock) as store:
             await prime(store)
-            assert isinstance(store, SqlStore)
+            assert isinstance(store, SqliteStore)
             store.database._low_water, store.database._looked_at = 2**62, -9e9
             with pytest.raises(StorageUnavailable):
                 await store.sender.put(NEW, "refused")
@@ -164,7 +164,7 @@ def test_what_was_stored_though_nobody_knew_is_handed_over(
     async def deliver() -> None:
         async with running(folder, clock) as store:
             await prime(store)
-            assert isinstance(store, SqlStore)
+            assert isinstance(store, SqliteStore)
             connection, faults = store.database._connection, [apsw.IOError("sync")] * 2
             commit = connection.commit
 
@@ -198,7 +198,7 @@ def test_what_was_claimed_though_nobody_knew_is_handed_over(
             async with running(folder, clock, dies=True) as store:
                 assert await claimed(store) == ["one"]
         async with running(folder, clock) as store:
-            assert isinstance(store, SqlStore)
+            assert isinstance(store, SqliteStore)
             connection, faults = store.database._connection, [apsw.IOError("sync")]
             ours, commit = store.database.run, connection.commit
             mine = "SELECT 1 FROM messages WHERE run = ?"
@@ -229,7 +229,7 @@ def test_what_a_failed_claim_took_is_handed_over_once(
     async def deliver() -> None:
         async with running(folder, clock) as store:
             await prime(store)
-            assert isinstance(store, SqlStore)
+            assert isinstance(store, SqliteStore)
             connection, faults = store.database._connection, [apsw.FullError("full")]
             commit = connection.commit
 
@@ -348,7 +348,7 @@ def test_what_was_replaced_though_nobody_knew_is_handed_over(
     async def deliver() -> None:
         async with running(folder, clock) as store:
             await prime(store)
-            assert isinstance(store, SqlStore)
+            assert isinstance(store, SqliteStore)
             receipt = await store.sender.put(RETRIES, "before", HOUR)
             connection, faults = store.database._connection, [apsw.IOError("sync")]
             commit = connection.commit
@@ -628,7 +628,7 @@ def message(*, payload: str | None = None, events: int = 3, **changes: Any) -> s
 def test_what_waits_is_known_exactly(folder: Place, clock: FakeClock) -> None:
     """In hand, in the table, and after a death; not what has ended, or is given up."""
 
-    def waiting(store: SqlStore | PostgresStore) -> dict[SubscriptionKey, int]:
+    def waiting(store: SqliteStore | PostgresStore) -> dict[SubscriptionKey, int]:
         return {key: each.events for key, each in store.queues.waiting().items()}
 
     crm, erp = SubscriptionKey("orders", "crm"), SubscriptionKey("orders", "erp")

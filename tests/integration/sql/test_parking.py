@@ -11,7 +11,7 @@ import apsw
 import pytest
 
 from pushgrid.testing.memory import FakeClock
-from shared.adapters.sql.store import SqlStore
+from shared.adapters.sql.sqlite.store import SqliteStore
 from shared.engine.ports import Table
 from shared.engine.ports.leases import Lease
 from shared.errors import StorageUnavailable
@@ -36,7 +36,7 @@ def test_what_a_hold_holds_is_free_once_its_subscription_is_gone(tmp_path: Path)
     run(deliver())
 
 
-async def claimed(store: SqlStore) -> Sequence[Lease]:
+async def claimed(store: SqliteStore) -> Sequence[Lease]:
     """Claim as a server does: again, if the claim was in a transaction that has failed."""
     while True:
         with suppress(StorageUnavailable):
@@ -56,7 +56,7 @@ def test_what_a_pause_holds_is_free_when_nobody_knows_of_its_end(
             await put_and_hold(store, 5)
             claim = asyncio.create_task(claimed(store))
             await asyncio.sleep(0)
-            assert isinstance(store, SqlStore)
+            assert isinstance(store, SqliteStore)
             connection, faults = store.database._connection, [apsw.IOError("sync")]
             commit = connection.commit
             resumed = "SELECT 1 FROM documents WHERE kind = 'eventsubscriptions' AND pause IS NULL"

@@ -15,7 +15,14 @@ from typing import Any, NamedTuple, TypeVar
 import psycopg
 
 from shared import VERSION, telemetry
-from shared.adapters.sql.database import Catalogue, ReadTransaction, Write, moment, new_id
+from shared.adapters.sql.database import (
+    Catalogue,
+    ReadTransaction,
+    StoreRefused,
+    Write,
+    moment,
+    new_id,
+)
 from shared.adapters.sql.dialects import NUMBER_BITS, POSTGRESQL
 from shared.adapters.sql.messages import numbers_of
 from shared.adapters.sql.migrations import LATEST, migrations
@@ -23,7 +30,6 @@ from shared.adapters.sql.postgres import schema as schema_
 from shared.adapters.sql.postgres.connecting import (
     SCHEMA,
     Connecting,
-    PostgresRefused,
     check,
     cut,
 )
@@ -90,7 +96,7 @@ class PostgresDatabase:
     are called from threads, once it has begun. *draw* and *new_id* are those of `PostgresWriter`.
 
     Raises:
-        PostgresRefused: it can't be used; the message says what to do.
+        StoreRefused: it can't be used; the message says what to do.
     """
 
     dialect = POSTGRESQL
@@ -452,7 +458,7 @@ class PostgresDatabase:
         Bring the schema up to date; keep one that is newer.
 
         Raises:
-            PostgresRefused: it is of a program that this one is too old for.
+            StoreRefused: it is of a program that this one is too old for.
         """
         transaction = Transaction(connection, self._schema)
         transaction.begin_without()
@@ -466,7 +472,7 @@ class PostgresDatabase:
             latest = "SELECT number, oldest, program FROM migrations ORDER BY number DESC LIMIT 1"
             ((number, oldest, program),) = transaction.rows(latest)
         if oldest > LATEST:
-            raise PostgresRefused(
+            raise StoreRefused(
                 f"The database {self._connecting.place} was last used by a newer Pushgrid, and its "
                 f"schema can't be used by this one ({VERSION}): it takes Pushgrid {program} or "
                 f"newer (schema {oldest}). Install that."
@@ -498,7 +504,7 @@ def reading(connecting: Connecting) -> Iterator[Callable[[Callable[[ReadTransact
     Give what reads the database, whose servers may run, without being one of them.
 
     Raises:
-        PostgresRefused: there is no store, or it can't be read.
+        StoreRefused: there is no store, or it can't be read.
     """
     try:
         with connecting.open() as connection:

@@ -6,7 +6,7 @@ from typing import Any
 
 from shared.adapters.sql.postgres.attempts import PostgresAttempts
 from shared.adapters.sql.postgres.database import PostgresDatabase
-from shared.adapters.sql.store import SqlParts
+from shared.adapters.sql.store import SqlStore
 from shared.clock import Clock
 from shared.engine.ports.measures import StoreMeasure
 
@@ -15,12 +15,12 @@ from shared.engine.ports.measures import StoreMeasure
 LOOK_EVERY = 0.75
 
 
-class PostgresStore(SqlParts):
+class PostgresStore(SqlStore):
     """
     Store in *database*, until `close`.
 
     All goes by the time of the database, unless a *clock* is given. *others* are those of
-    `SqlParts`.
+    `SqlStore`.
 
     Raises:
         StorageUnavailable: the database does not answer.

@@ -18,10 +18,10 @@ import psycopg
 from psycopg.errors import Diagnostic
 
 from shared import telemetry
-from shared.adapters.sql.database import Catalogue, Row, Write, new_id
+from shared.adapters.sql.database import Catalogue, Row, StoreRefused, Write, new_id
 from shared.adapters.sql.dialects import MOST_NUMBER, NUMBER_BITS
 from shared.adapters.sql.group_writer import GroupWriter, WriteResult
-from shared.adapters.sql.postgres.connecting import Connecting, PostgresRefused
+from shared.adapters.sql.postgres.connecting import Connecting
 from shared.adapters.sql.postgres.transaction import Process, Transaction
 from shared.adapters.sql.tally import CountedRows
 from shared.engine.ports import Threads
@@ -76,7 +76,7 @@ class PostgresWriter(GroupWriter):
     hexadecimal digits that nothing else has.
 
     Raises:
-        PostgresRefused: the database can't be used.
+        StoreRefused: the database can't be used.
     """
 
     def __init__(  # noqa: PLR0913 - this is all, and each by its name
@@ -162,7 +162,7 @@ class PostgresWriter(GroupWriter):
         try:
             results = self._known(group)
             self.fault = ""
-        except (psycopg.Error, StorageUnavailable, _LostProcess, PostgresRefused) as error:
+        except (psycopg.Error, StorageUnavailable, _LostProcess, StoreRefused) as error:
             detail = f"{type(error).__name__}: {error}"
             telemetry.error("storage.failed", error=type(error).__name__, detail=detail)
             self.fault = self._said(error)
