@@ -18,7 +18,8 @@ from server.store_url import PostgresOptions
 from shared import telemetry
 from shared.adapters.sql.database import ReadTransaction, StoreRefused
 from shared.adapters.sql.postgres.connecting import Connecting
-from shared.adapters.sql.postgres.database import PostgresDatabase, reading
+from shared.adapters.sql.postgres.connections import reading
+from shared.adapters.sql.postgres.database import PostgresDatabase
 from shared.adapters.sql.postgres.store import PostgresStore
 from shared.app import BackgroundWork
 from shared.clock import Deadline
@@ -94,7 +95,7 @@ class PostgresHome:
 
     @property
     def is_elected(self) -> bool:
-        return self.store.database.is_elected
+        return self.store.database.processes.is_elected
 
     @property
     def may_push(self) -> bool:
@@ -113,7 +114,7 @@ class PostgresHome:
             deadline = Deadline(_RETENTION_AT_MOST, self._monotonic)
             if count := self.store.dead_letters.delete_before(before, deadline):
                 telemetry.info("dead_letters.deleted", count=count)
-        self.store.database.forget_processes()
+        self.store.database.processes.forget_processes()
         return False
 
     def _make_days(self) -> bool:
@@ -159,4 +160,4 @@ class PostgresHome:
 
     def _end_process(self) -> None:
         with suppress(StorageUnavailable):  # Then the others find it dead by its silence.
-            self.store.database.end_process()
+            self.store.database.processes.end_process()

@@ -448,7 +448,7 @@ PLANTED = {
         home="postgres",
     ),
     "a judgement that frees once, and forgets": Planted(
-        f"{_POSTGRES}/database.py",
+        f"{_POSTGRES}/processes.py",
         "            return transaction.run(judged, id_, seen.number, seen.renewals)\n",
         "            done = transaction.run(judged, id_, seen.number, seen.renewals)\n"
         "            runs = id_ << NUMBER_BITS, (id_ + 1) << NUMBER_BITS\n"
@@ -467,28 +467,28 @@ PLANTED = {
         home="postgres",
     ),
     "an outage that makes processes dead": Planted(
-        f"{_POSTGRES}/database.py",
+        f"{_POSTGRES}/processes.py",
         "            self._seen = {}  # An outage makes nobody dead.\n",
         "",
         seed=2,
         home="postgres",
-        also=[(f"{_POSTGRES}/database.py", "  # It was stopped", " if False else before  # It")],
+        also=[(f"{_POSTGRES}/processes.py", "  # It was stopped", " if False else before  # It")],
     ),
     "a judge that was frozen itself": Planted(
-        f"{_POSTGRES}/database.py",
+        f"{_POSTGRES}/processes.py",
         "        if now - self._seen_at > _MISSED * OBSERVED_EVERY:\n",
         "        if False:\n",
         home="postgres",
     ),
     "a lease that counts from the answer": Planted(
-        f"{_POSTGRES}/database.py",
+        f"{_POSTGRES}/processes.py",
         "own._replace(renewals=renewals, renewed_at=sent)",
         "own._replace(renewals=renewals, renewed_at=self._boottime())",
         unseen="the last renewal has to be answered late: test_postgres_leases.py does",
         home="postgres",
     ),
     "pushes without a lease": Planted(
-        f"{_POSTGRES}/database.py",
+        f"{_POSTGRES}/processes.py",
         "        return self._boottime() - self._writer.own.renewed_at < LEASE_SECONDS\n",
         "        return True\n",
         seed=33,
@@ -503,7 +503,7 @@ PLANTED = {
     ),
     "a failover that nobody notices": Planted(
         f"{_POSTGRES}/schema.py",
-        "            AND timeline = substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)\n",
+        "            AND timeline = {TIMELINE}\n",
         "",
         unseen="a new number frees what is not in hand as well, and each failover leads to one",
         home="postgres",

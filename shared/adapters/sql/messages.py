@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import timedelta
 from typing import NamedTuple
 
@@ -65,10 +65,10 @@ def numbers_of(start: int) -> Iterator[int]:
 
 
 class NewMessages:
-    """Numbers messages by *numbers*, and checks their texts."""
+    """Numbers messages by *next_number*, and checks their texts."""
 
-    def __init__(self, numbers: Iterator[int], clock: Clock) -> None:
-        self._numbers = numbers
+    def __init__(self, next_number: Callable[[], int], clock: Clock) -> None:
+        self._next_number = next_number
         self._clock = clock
 
     def make(self, text: str, visible_in: timedelta) -> NewMessage:
@@ -86,7 +86,7 @@ class NewMessages:
             raise Unstorable
         now = self._clock.now()
         due = micros(now + max(_NO_WAIT, visible_in))
-        return NewMessage(next(self._numbers), text, body, outline_of(text), due, micros(now))
+        return NewMessage(self._next_number(), text, body, outline_of(text), due, micros(now))
 
 
 def insert(writing: WriteTransaction, queue: Queue, message: NewMessage, run: int = 0) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from shared.adapters.sql.attempts import MOST_BYTES, SqlAttempts
 from shared.adapters.sql.counts import SqlCounts
@@ -30,7 +30,7 @@ ACCOUNT = "pushgrid"
 
 class SqlStore:
     """
-    A store in *database*; *numbers* are those of its messages.
+    A store in *database*; *next_number* returns those of its messages.
 
     *account* is the name of the storage account for which it stands, *blob_url* begins the
     addresses of its blobs; *other_accounts* has the dead letters of others. *give_up* records a
@@ -43,7 +43,7 @@ class SqlStore:
     def __init__(  # noqa: PLR0913 - this is all, and each by its name
         self,
         database: Database,
-        numbers: Iterator[int],
+        next_number: Callable[[], int],
         *,
         clock: Clock,
         threads: Threads,
@@ -73,7 +73,7 @@ class SqlStore:
         given = give_up or poison.write
         self.leases = SqlLeases(database, clock, threads, given, look_every=look_every)
         self._clock = clock
-        self._new = NewMessages(numbers, clock)
+        self._new = NewMessages(next_number, clock)
         self.sender = SqlSender(database, self._new, self.leases)
         self.attempts = SqlAttempts(database, attempt_bytes)
         self.counts = SqlCounts(database)

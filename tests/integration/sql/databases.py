@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from shared.adapters.sql.database import Row, WriteTransaction
-from shared.adapters.sql.postgres.database import boottime
+from shared.adapters.sql.postgres.processes import boottime
 from shared.adapters.sql.postgres.store import PostgresStore
 from shared.adapters.sql.sqlite.database import SqliteDatabase
 from shared.adapters.sql.sqlite.folder import Folder

@@ -12,6 +12,7 @@ import pytest
 
 from pushgrid.testing.memory import FakeClock
 from shared.adapters.sql.sqlite.store import SqliteStore
+from shared.adapters.sql.store import SqlStore
 from shared.engine.ports import Table
 from shared.engine.ports.leases import Lease
 from shared.errors import StorageUnavailable
@@ -36,7 +37,7 @@ def test_what_a_hold_holds_is_free_once_its_subscription_is_gone(tmp_path: Path)
     run(deliver())
 
 
-async def claimed(store: SqliteStore) -> Sequence[Lease]:
+async def claimed(store: SqlStore) -> Sequence[Lease]:
     """Claim as a server does: again, if the claim was in a transaction that has failed."""
     while True:
         with suppress(StorageUnavailable):

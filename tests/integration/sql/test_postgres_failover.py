@@ -89,7 +89,7 @@ def test_a_process_that_runs_while_a_copy_is_restored_begins_anew() -> None:
         server.start()
         (crm,) = parts("crm")
         assert await settle(store, lease, Settlement(part=crm)) == [Answer.SETTLED]
-        await asyncio.to_thread(store.database.renew)
+        await asyncio.to_thread(store.database.processes.renew)
         server.stop()
         server.restore_copy()
         server.start()

@@ -120,7 +120,7 @@ def test_what_is_stored_behind_all_looks_others_find_when_its_process_is_dead(
             await two.sender.put(Queue.RETRIES, "late")
             assert await found() == 1
             schema.do("UPDATE processes SET dead = TRUE WHERE id = $1", two.database.run >> 20)
-            await asyncio.to_thread(one.database.observe)
+            await asyncio.to_thread(one.database.processes.observe)
             claimed = [await one.leases.claim(Queue.RETRIES, 1) for _ in range(2)]
             assert [texts(each) for each in claimed] == [["late"]] * 2
 

@@ -18,7 +18,7 @@ from shared.adapters.sql import migrations
 from shared.adapters.sql.database import StoreRefused
 from shared.adapters.sql.migrations import Migration
 from shared.adapters.sql.postgres import connecting
-from shared.adapters.sql.postgres import database as database_module
+from shared.adapters.sql.postgres import schema as schema_module
 from shared.adapters.sql.postgres.connecting import Connecting, read_url
 from shared.adapters.sql.postgres.database import PostgresDatabase
 from shared.adapters.threads import SystemThreads
@@ -121,7 +121,7 @@ def test_a_database_in_any_encoding_is_served(postgres: PostgresServer) -> None:
     name = postgres.new_database("TEMPLATE template0 ENCODING SQL_ASCII LOCALE 'C'")
     connecting = Connecting(read_url(postgres.url(name)))
     with closing(PostgresDatabase(connecting, SystemThreads())) as database:
-        database.renew()
+        database.processes.renew()
 
 
 # ── TLS ──
@@ -242,7 +242,7 @@ _OTHER = Migration(3, 3, "9.9", "DROP TABLE more;")
 
 def _steps(monkeypatch: pytest.MonkeyPatch, *more: Migration) -> None:
     monkeypatch.setattr(migrations, "_STEPS", (migrations._STEPS[0], *more))
-    monkeypatch.setattr(database_module, "LATEST", 1 + len(more))
+    monkeypatch.setattr(schema_module, "LATEST", 1 + len(more))
 
 
 def test_a_schema_is_used_by_the_programs_that_it_names(

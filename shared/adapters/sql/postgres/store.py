@@ -39,11 +39,11 @@ class PostgresStore(SqlStore):
         self.database = database
         self.time: Clock = clock or database.time
         super().__init__(
-            database, database.numbers, clock=self.time, look_every=look_every, **others
+            database, database.next_number, clock=self.time, look_every=look_every, **others
         )
         database.in_hand = self.leases.numbers_in_hand
         database.lost = self.leases.lose
-        database.may_be_free = self.leases.look_for_the_dead
+        database.processes.may_be_free = self.leases.look_for_the_dead
         self.catalogue_version = self.documents.read_version
         self.attempts = PostgresAttempts(database, self.time, self.attempts.most_bytes)
         self.attempts.make_days()

@@ -22,7 +22,7 @@ from shared.adapters.sql.database import Catalogue, Row, StoreRefused, Write, ne
 from shared.adapters.sql.dialects import MOST_NUMBER, NUMBER_BITS
 from shared.adapters.sql.group_writer import GroupWriter, WriteResult
 from shared.adapters.sql.postgres.connecting import Connecting
-from shared.adapters.sql.postgres.transaction import Process, Transaction
+from shared.adapters.sql.postgres.transaction import LOST, Process, Transaction
 from shared.adapters.sql.tally import CountedRows
 from shared.engine.ports import Threads
 from shared.errors import StorageUnavailable, Unstorable
@@ -31,7 +31,6 @@ _ID_BITS = 63 - NUMBER_BITS
 _TRIES = 4  # of a transaction that the server gives up for others' sake
 _REPEATED_FOR = 10.0  # seconds; then it is 503
 _PAUSE = 0.2
-_LOST = "PG001"  # of the function `hold`
 _AGAIN = ("40001", "40P01", "55P03")  # serialization, deadlock, lock timeout
 _READ_ONLY = ("0A000", "25006")  # as BEGIN says it on a standby; by a setting
 _TOO_LARGE = ("54000", "22021")  # limits of the program; characters that it can't have
@@ -256,7 +255,7 @@ class PostgresWriter(GroupWriter):
         try:
             result = WriteResult(write(transaction))
         except psycopg.Error as fault:
-            if _is_cut(fault) or fault.sqlstate in (*_AGAIN, _LOST, *_READ_ONLY):
+            if _is_cut(fault) or fault.sqlstate in (*_AGAIN, LOST, *_READ_ONLY):
                 raise
             error = Unstorable() if fault.sqlstate in _TOO_LARGE else StorageUnavailable(str(fault))
             error.__cause__ = fault
@@ -286,7 +285,7 @@ class PostgresWriter(GroupWriter):
                 is_broken = True
         if is_broken or error.sqlstate in _READ_ONLY:
             self._disconnect()
-        if error.sqlstate == _LOST:
+        if error.sqlstate == LOST:
             raise _LostProcess from error
         if is_broken and is_sent:
             raise _UnknownOutcome(str(error)) from error
@@ -437,7 +436,7 @@ class PostgresWriter(GroupWriter):
 
 def is_lost(error: BaseException | None) -> bool:
     """Tell whether a process was not alive any more, or had another number."""
-    return isinstance(error, psycopg.Error) and error.sqlstate == _LOST
+    return isinstance(error, psycopg.Error) and error.sqlstate == LOST
 
 
 def _is_ours(known: Own, row: Row, timeline: str) -> bool:

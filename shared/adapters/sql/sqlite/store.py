@@ -55,7 +55,7 @@ class SqliteStore(SqlStore):
         )
         super().__init__(
             self.database,
-            numbers_of(self.database.run),
+            numbers_of(self.database.run).__next__,
             clock=clock,
             threads=threads,
             new_id=new_id,
