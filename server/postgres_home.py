@@ -98,7 +98,7 @@ class PostgresHome:
         return self.store.database.processes.is_elected
 
     @property
-    def may_push(self) -> bool:
+    def has_lease(self) -> bool:
         return self.store.database.has_lease
 
     @property

@@ -58,7 +58,7 @@ def check_store(folder: Path, settings: Settings | None) -> str | None:
 class SqliteHome:
     """Implements `Home` with a `SqliteStore` in *folder*, made by *make_store*."""
 
-    is_elected = may_push = True  # the folder has one server
+    is_elected = has_lease = True  # the folder has one server
     store: SqliteStore
 
     def __init__(

@@ -77,7 +77,7 @@ class Catalogue(IntEnum):
     Who judges by them shares them with others that do, and who changes them has them alone.
     """
 
-    FREE = 0
+    NONE = 0
     SHARED = 1
     EXCLUSIVE = 2
 
@@ -103,7 +103,7 @@ class Database(Protocol):
         """Return what stands now with messages that were taken as *taken*; -1: they are lost."""
 
     def write(
-        self, write: Write[T], *, grows: bool = False, catalogue: Catalogue = Catalogue.FREE
+        self, write: Write[T], *, grows: bool = False, catalogue: Catalogue = Catalogue.NONE
     ) -> T:
         """
         Return what *write* returns, once it is stored for good.
@@ -123,7 +123,7 @@ class Database(Protocol):
         then: Callable[[T | None], object] = _ignore,
         births: Collection[int] = (),
         claims: Collection[int] = (),
-        catalogue: Catalogue = Catalogue.FREE,
+        catalogue: Catalogue = Catalogue.NONE,
     ) -> T:
         """
         Do as `write`, on the event loop.

@@ -155,7 +155,7 @@ def _pause_of(table: Table, document: Document) -> str | None:
 
 def _hold(table: Table, partition: str) -> Catalogue:
     is_of_it = table in _CATALOGUE and partition.lower() not in _NO_CATALOGUE
-    return Catalogue.EXCLUSIVE if is_of_it else Catalogue.FREE
+    return Catalogue.EXCLUSIVE if is_of_it else Catalogue.NONE
 
 
 def _note_change(writing: WriteTransaction, table: Table, partition: str) -> None:

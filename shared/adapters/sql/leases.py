@@ -66,7 +66,7 @@ _LOOK_SECONDS = 60.0  # a clock that was set is noticed by then
 _ALL_SECONDS = 3600.0  # between looks at everything that is due
 _THREADS = 2  # for what the event loop must not wait for
 _LOOP_SECONDS = 2.0  # until the loop has taken what was stored
-_LEASE_SECONDS = 1.0  # between looks whether this process has its lease again
+_LEASE_AGAIN_SECONDS = 1.0  # between looks whether this process has its lease again
 _CLAIM = (
     "UPDATE messages SET run = ?, parked = NULL,"
     " deaths = deaths + CASE WHEN run > 0 THEN 1 ELSE 0 END"
@@ -80,7 +80,7 @@ _FREED = "SELECT id FROM messages WHERE parked = ? ORDER BY id LIMIT ?"
 _MINE = "id = ? AND run = ?"
 _IN_HAND = f"SELECT id, queue, body, due, deaths, receives FROM messages WHERE {_MINE}"
 #: What nothing keeps parked any more.
-_FREE = (
+_UNPARKED = (
     "SELECT id FROM parked WHERE NOT EXISTS (SELECT 1 FROM documents"
     " WHERE kind IN ('eventsubscriptions', 'endpointhealth')"
     " AND partition = topic AND name = subscription AND documents.pause = parked.pause)"
@@ -265,7 +265,7 @@ class SqlLeases:
         while True:
             hand.news.clear()
             if not self._database.has_lease:
-                await asyncio.sleep(_LEASE_SECONDS)
+                await asyncio.sleep(_LEASE_AGAIN_SECONDS)
                 continue
             if hand.look_at <= loop_time():
                 hand.look_at = loop_time() + self._look_every
@@ -465,7 +465,7 @@ class SqlLeases:
     def _claim_freed(self, writing: WriteTransaction, most: int, now: int) -> list[Row]:
         """Claim what was parked for a pause or hold that is over, or whose subscription is gone."""
         rows: list[Row] = []
-        for (parked,) in writing.rows(_FREE):
+        for (parked,) in writing.rows(_UNPARKED):
             left = most - len(rows)
             some = _CLAIM.format(_FREED + writing.dialect.skipping)
             freed = writing.rows(some, self._database.run, parked, left)

@@ -40,7 +40,7 @@ _INSERT_PART = (
     " WHEN excluded.oldest < parts.oldest THEN excluded.oldest ELSE parts.oldest END"
 )
 _INSERT_PAYLOAD = "INSERT INTO message_payloads (message, payload) VALUES (?, ?)"
-FREE = "id = ? AND queue = ? AND receipt = ? AND run = 0"  # a message by what `key_of` returns
+UNTAKEN = "id = ? AND queue = ? AND receipt = ? AND run = 0"  # a message by what `key_of` returns
 
 
 class NewMessage(NamedTuple):
@@ -150,7 +150,7 @@ def _parked(writing: WriteTransaction, *row: int | str) -> int:
 def replace(writing: WriteTransaction, key: Row, message: NewMessage) -> bool:
     """Replace a message that nobody has received meanwhile; tell whether that is so."""
     replaced = writing.run(
-        f"UPDATE messages SET due = ?, receipt = receipt + 1, body = ? WHERE {FREE}",
+        f"UPDATE messages SET due = ?, receipt = receipt + 1, body = ? WHERE {UNTAKEN}",
         *(message.due, message.body, *key),
     )
     if replaced:
@@ -163,7 +163,7 @@ def replace(writing: WriteTransaction, key: Row, message: NewMessage) -> bool:
 
 def delete(writing: WriteTransaction, key: Row) -> bool:
     """Delete a message that nobody has received meanwhile; tell whether that is so."""
-    deleted = writing.run(f"DELETE FROM messages WHERE {FREE}", *key)
+    deleted = writing.run(f"DELETE FROM messages WHERE {UNTAKEN}", *key)
     if deleted:
         delete_rows(writing, key[0])
     return bool(deleted)

@@ -197,7 +197,7 @@ class SqlSettling:
                 done = await self._database.write_on_loop(
                     lambda writing: self._write(writing, steps),
                     then=self._then(steps),
-                    catalogue=Catalogue.SHARED if steps.conditions else Catalogue.FREE,
+                    catalogue=Catalogue.SHARED if steps.conditions else Catalogue.NONE,
                 )
             except StorageUnavailable:
                 self._is_unknown = True

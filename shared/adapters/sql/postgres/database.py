@@ -99,7 +99,7 @@ class PostgresDatabase:
         return self.run if taken >> NUMBER_BITS == self._writer.own.process.id else -1
 
     def write(
-        self, write: Write[T], *, grows: bool = False, catalogue: Catalogue = Catalogue.FREE
+        self, write: Write[T], *, grows: bool = False, catalogue: Catalogue = Catalogue.NONE
     ) -> T:
         del grows  # The database's own disk is looked after by others.
         call: Write[T] = GroupWrite(call=write, catalogue=catalogue)
@@ -113,7 +113,7 @@ class PostgresDatabase:
         then: Callable[[T | None], object] = lambda _: None,
         births: Collection[int] = (),
         claims: Collection[int] = (),
-        catalogue: Catalogue = Catalogue.FREE,
+        catalogue: Catalogue = Catalogue.NONE,
     ) -> T:
         del grows
         call: Write[T] = GroupWrite(call=write, births=births, claims=claims, catalogue=catalogue)

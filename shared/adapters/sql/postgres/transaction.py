@@ -89,7 +89,7 @@ class Transaction:
 
     # ── Beginnings ──
 
-    def begin(self, process: Process, catalogue: Catalogue = Catalogue.FREE) -> None:
+    def begin(self, process: Process, catalogue: Catalogue = Catalogue.NONE) -> None:
         """
         Begin, and hold *process*: if it is not alive any more, this raises `LOST`.
 
@@ -100,7 +100,7 @@ class Transaction:
         hold = f"{_LOCAL}, pg_advisory_xact_lock_shared($2)"
         self.execute(hold, [self._schema, process.id])
         self.execute("SELECT hold($1, $2)", [process.id, process.number])
-        if catalogue is not Catalogue.FREE:
+        if catalogue is not Catalogue.NONE:
             self.lock_catalogue(catalogue)
 
     def begin_without(self) -> None:

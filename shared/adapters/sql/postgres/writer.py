@@ -44,7 +44,7 @@ class GroupWrite:
     call: Write[Any]
     births: Collection[int] = ()  # all messages that it stores, if it takes them in hand
     claims: Collection[int] = ()  # those that it takes in hand otherwise, once it has run
-    catalogue: Catalogue = Catalogue.FREE
+    catalogue: Catalogue = Catalogue.NONE
 
     def __call__(self, writing: Any) -> Any:
         return self.call(writing)

@@ -91,7 +91,7 @@ class SqliteDatabase:
         return taken
 
     def write(
-        self, write: Write[T], *, grows: bool = False, catalogue: Catalogue = Catalogue.FREE
+        self, write: Write[T], *, grows: bool = False, catalogue: Catalogue = Catalogue.NONE
     ) -> T:
         del catalogue  # One process has it.
         self._check_space(grows=grows)
@@ -105,7 +105,7 @@ class SqliteDatabase:
         then: Callable[[T | None], object] = _ignore,
         births: Collection[int] = (),
         claims: Collection[int] = (),
-        catalogue: Catalogue = Catalogue.FREE,
+        catalogue: Catalogue = Catalogue.NONE,
     ) -> T:
         del births, claims, catalogue  # One process has it.
         try:
