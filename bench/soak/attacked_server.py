@@ -30,7 +30,7 @@ from cli.serve import serve
 from server import own_work, postgres_home
 from shared.adapters.sql import store
 from shared.adapters.sql.database import Row
-from shared.adapters.sql.postgres import connections, database, processes, schema, writer
+from shared.adapters.sql.postgres import committer, connections, database, processes, schema
 from shared.adapters.sql.postgres.transaction import Transaction
 from shared.adapters.sql.queues import SqlQueues
 from shared.adapters.sql.sender import SqlSender
@@ -192,7 +192,7 @@ def _listen() -> None:
 
 
 def _attack_postgres(factor: float) -> None:
-    for module in (connections, schema, writer):
+    for module in (committer, connections, schema):
         setattr(module, "Transaction", _AttackedTransaction)  # noqa: B010 - it is the module's
     for name in ("LEASE_SECONDS", "DEAD_SECONDS", "RENEWED_EVERY", "OBSERVED_EVERY"):
         setattr(processes, name, getattr(processes, name) * factor)

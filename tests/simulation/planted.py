@@ -406,27 +406,27 @@ PLANTED = {
         home="postgres",
     ),
     "a repeat that leaves behind what is in hand": Planted(
-        f"{_POSTGRES}/writer.py",
+        f"{_POSTGRES}/committer.py",
         "        numbers = [*self._in_hand(), *claims, *born]\n",
         "        numbers = [*claims, *born]\n",
         seed=2,
         home="postgres",
     ),
     "a repeat under the same number": Planted(
-        f"{_POSTGRES}/writer.py",
+        f"{_POSTGRES}/committer.py",
         "            number, renewals = found[0][0] + 1, found[0][1] + 1\n",
         "            number, renewals = found[0][0], found[0][1] + 1\n",
         home="postgres",
     ),
     "a repeat of what was not in hand": Planted(
-        f"{_POSTGRES}/writer.py",
-        "        births = [each for each in group if each.births]\n",
+        f"{_POSTGRES}/committer.py",
+        "        births = [each for each in group if each.options.births]\n",
         "        births = [*group]\n",
         seed=7,
         home="postgres",
     ),
     "a repeat by who was judged dead": Planted(
-        f"{_POSTGRES}/writer.py",
+        f"{_POSTGRES}/committer.py",
         "                self._is_lost, of = True, {}\n                break\n",
         "                self._is_lost = True\n"
         "                self._be_alive()\n"
@@ -435,7 +435,7 @@ PLANTED = {
     ),
     "a settlement under a former number": Planted(
         f"{_POSTGRES}/database.py",
-        "        return self.run if taken >> NUMBER_BITS == self._writer.own.process.id else -1\n",
+        "        return self.run if taken >> NUMBER_BITS == self._process.id else -1\n",
         "        return taken\n",
         seed=2,
         home="postgres",
@@ -460,7 +460,7 @@ PLANTED = {
         home="postgres",
     ),
     "ids that a sequence gives": Planted(
-        f"{_POSTGRES}/writer.py",
+        f"{_POSTGRES}/committer.py",
         "            process = Process(self._draw(_ID_BITS - 1) + 1, 1, start)\n",
         "            process = Process(start, 1, start)\n",
         unseen="two have to begin around an asynchronous failover: test_postgres_leases.py does",
@@ -489,7 +489,7 @@ PLANTED = {
     ),
     "pushes without a lease": Planted(
         f"{_POSTGRES}/processes.py",
-        "        return self._boottime() - self._writer.own.renewed_at < LEASE_SECONDS\n",
+        "        return self._boottime() - self._committer.own.renewed_at < LEASE_SECONDS\n",
         "        return True\n",
         seed=33,
         home="postgres",
@@ -507,7 +507,7 @@ PLANTED = {
         "",
         unseen="a new number frees what is not in hand as well, and each failover leads to one",
         home="postgres",
-        also=[(f"{_POSTGRES}/writer.py", " and began_in == timeline\n", "\n")],
+        also=[(f"{_POSTGRES}/committer.py", " and began_in == timeline\n", "\n")],
     ),
     "due times and ends by each server's own clock": Planted(
         "server/postgres_home.py",

@@ -13,6 +13,7 @@ from shared.adapters.sql.database import (
     ReadTransaction,
     Row,
     Write,
+    WriteOptions,
     WriteTransaction,
     plain,
 )
@@ -101,7 +102,7 @@ class SqlDocuments:
 
     def _write(self, table: Table, partition: str, write: Write[T]) -> T:
         try:
-            return self._database.write(write, catalogue=_hold(table, partition))
+            return self._database.write(write, WriteOptions(catalogue=_hold(table, partition)))
         finally:  # also where nobody knows whether it is stored
             self._changed(table)
 

@@ -24,6 +24,7 @@ from shared.adapters.sql.database import (
     Database,
     ReadTransaction,
     Row,
+    WriteOptions,
     WriteTransaction,
     micros,
     moment,
@@ -460,7 +461,7 @@ class SqlLeases:
 
         hand.reserved += most
         hand.has_to_look, hand.look_at = False, loop_time() + self._look_every
-        await self._database.write_on_loop(write, then=then, claims=taken)
+        await self._database.write_on_loop(write, WriteOptions(claims=taken), then)
 
     def _claim_freed(self, writing: WriteTransaction, most: int, now: int) -> list[Row]:
         """Claim what was parked for a pause or hold that is over, or whose subscription is gone."""
@@ -545,7 +546,7 @@ class SqlLeases:
             taken[:] = [row[0] for row in rows]
             return [_lease(_open(writing, row), run) for row in rows]
 
-        await self._database.write_on_loop(write, then=then, claims=taken)
+        await self._database.write_on_loop(write, WriteOptions(claims=taken), then)
 
     def has_ended(self, lease: Lease) -> None:
         """Note that a message is out of hand."""

@@ -189,7 +189,7 @@ def connection_of(message: InHand) -> SqliteConnection:
 def known(message: InHand) -> Collection[Row]:
     """Return the rows whose counts the process knows."""
     database = message.store.database
-    writer = database._connection if isinstance(database, SqliteDatabase) else database._writer
+    writer = database._connection if isinstance(database, SqliteDatabase) else database._committer
     return [row for row, own in writer._counted._own.items() if own.counts is not None]
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import apsw
 import pytest
 
-from shared.adapters.sql.database import StoreRefused, WriteTransaction
+from shared.adapters.sql.database import StoreRefused, WriteOptions, WriteTransaction
 from shared.adapters.sql.sqlite.connection import SqliteConnection
 from shared.adapters.sql.sqlite.database import SqliteDatabase
 from shared.errors import Conflict, StorageUnavailable
@@ -326,7 +326,7 @@ def test_a_database_that_another_program_has_locked_is_an_outage_that_ends(
 def test_a_full_disk_takes_nothing_new_but_deliveries_go_on(folder: Path) -> None:
     with opened(folder, low_water=2**62) as database:
         with pytest.raises(StorageUnavailable, match="almost full"):
-            database.write(partial(add, name="published"), grows=True)
+            database.write(partial(add, name="published"), WriteOptions(grows=True))
         database.write(partial(add, name="retry"))
 
         assert names(database) == {"retry"}

@@ -23,12 +23,12 @@ import pytest
 from pushgrid.testing.memory import START, Counted
 from shared.adapters.sql import leases as leases_module
 from shared.adapters.sql import messages
-from shared.adapters.sql.database import Catalogue, WriteTransaction, micros
+from shared.adapters.sql.database import Catalogue, WriteOptions, WriteTransaction, micros
 from shared.adapters.sql.leases import receipt_of
 from shared.adapters.sql.messages import NewMessage
+from shared.adapters.sql.postgres import committer as committer_module
 from shared.adapters.sql.postgres import processes as processes_module
 from shared.adapters.sql.postgres import store as store_module
-from shared.adapters.sql.postgres import writer as writer_module
 from shared.adapters.sql.postgres.connecting import Connecting
 from shared.adapters.sql.postgres.database import PostgresDatabase
 from shared.adapters.sql.postgres.store import PostgresStore
@@ -82,7 +82,7 @@ def run(coroutine: Coroutine[Any, Any, None]) -> None:
 
 
 def id_of(store: PostgresStore) -> int:
-    return store.database._writer.own.process.id
+    return store.database._committer.own.process.id
 
 
 def judge(schema: Schema, store: PostgresStore) -> None:
@@ -355,7 +355,7 @@ def test_a_process_is_dead_after_45_seconds_of_reads_that_found_its_row_unchange
     assert not dead(after=10)
     with monkeypatch.context() as outage:
         fails = StorageUnavailable("away")
-        outage.setattr(two.database, "read", lambda _: (_ for _ in ()).throw(fails))
+        outage.setattr(two.database.connections, "read", lambda _: (_ for _ in ()).throw(fails))
         with pytest.raises(StorageUnavailable):
             two.database.processes.observe()
     assert not dead(after=45)
@@ -412,7 +412,7 @@ def test_a_process_that_has_died_during_an_outage_is_found(
     one, two = store(), store()
     with monkeypatch.context() as outage:
         fails = StorageUnavailable("away")
-        outage.setattr(two.database, "read", lambda _: (_ for _ in ()).throw(fails))
+        outage.setattr(two.database.connections, "read", lambda _: (_ for _ in ()).throw(fails))
         with pytest.raises(StorageUnavailable):
             two.database.processes.observe()
     judge(schema, one)
@@ -545,7 +545,7 @@ def test_what_was_claimed_by_a_commit_of_unknown_outcome_is_handed_over(
     is_stored: bool,  # noqa: FBT001
 ) -> None:
     """Be it a suspect or not, and the next number taken at once or not; nobody has died of it."""
-    monkeypatch.setattr(writer_module, "_REPEATED_FOR", -1.0)
+    monkeypatch.setattr(committer_module, "_REPEATED_FOR", -1.0)
 
     async def play() -> None:
         async with running(schema, None, dies=True) as store:
@@ -673,7 +673,7 @@ def test_a_commit_that_may_not_be_replicated_is_repeated(
     async def play() -> None:
         one = store()
         await prime(one)
-        note = writer_module.PostgresWriter._note_commit
+        note = committer_module.PostgresCommitter._note_commit
         warned: list[int] = []
 
         def warn(writer: Any, *given: Any) -> None:
@@ -685,7 +685,7 @@ def test_a_commit_that_may_not_be_replicated_is_repeated(
                 )
             note(writer, *given)
 
-        monkeypatch.setattr(writer_module.PostgresWriter, "_note_commit", warn)
+        monkeypatch.setattr(committer_module.PostgresCommitter, "_note_commit", warn)
         await one.sender.put(NEW, "born")
         assert runs(schema) == [(id_of(one), 2)]
 
@@ -734,7 +734,7 @@ def test_after_a_restore_to_an_earlier_point_a_process_begins_anew(
     async def play() -> None:
         one = store()
         lease = await in_hand(one)
-        one.database._writer._is_doubtful = True
+        one.database._committer._is_doubtful = True
         await one.sender.put(NEW, "under its second number")
         await asyncio.to_thread(one.database.processes.renew)
         former = id_of(one)
@@ -799,7 +799,8 @@ def test_an_end_by_terms_waits_for_who_changes_them(
             begun.set()
             go_on.wait(2)
 
-        changing = Thread(target=partial(two.database.write, change, catalogue=Catalogue.EXCLUSIVE))
+        exclusive = WriteOptions(catalogue=Catalogue.EXCLUSIVE)
+        changing = Thread(target=partial(two.database.write, change, exclusive))
         changing.start()
         await asyncio.to_thread(begun.wait, 60)
         settling = asyncio.create_task(settle(one, lease, judged))
@@ -892,12 +893,12 @@ def test_a_renewal_waits_for_no_write_that_takes_long(store: Callable[..., Postg
     writing = Thread(target=partial(one.database.write, slow))
     writing.start()
     assert begun.wait(60)
-    before = one.database._writer.own.renewals
+    before = one.database._committer.own.renewals
     one.database.processes.renew()
     assert writing.is_alive()
     go_on.set()
     writing.join()
-    assert one.database._writer.own.renewals == before + 1
+    assert one.database._committer.own.renewals == before + 1
 
 
 def test_a_process_has_four_connections_at_most(

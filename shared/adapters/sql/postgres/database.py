@@ -13,15 +13,16 @@ from typing import TypeVar
 import psycopg
 
 from shared import telemetry
-from shared.adapters.sql.database import Catalogue, ReadTransaction, Write, new_id
+from shared.adapters.sql.database import PLAIN, ReadTransaction, Write, WriteOptions, ignore, new_id
 from shared.adapters.sql.dialects import NUMBER_BITS, POSTGRESQL
+from shared.adapters.sql.group_writer import GroupWriter
 from shared.adapters.sql.messages import numbers_of
+from shared.adapters.sql.postgres.committer import PostgresCommitter
 from shared.adapters.sql.postgres.connecting import SCHEMA, Connecting, check, cut
 from shared.adapters.sql.postgres.connections import Connections
 from shared.adapters.sql.postgres.processes import DatabaseTime, Processes, boottime
 from shared.adapters.sql.postgres.schema import migrate
-from shared.adapters.sql.postgres.transaction import MICROS
-from shared.adapters.sql.postgres.writer import GroupWrite, PostgresWriter
+from shared.adapters.sql.postgres.transaction import MICROS, Process
 from shared.engine.ports import Threads
 from shared.engine.ports.measures import StoreMeasure
 from shared.errors import StorageUnavailable
@@ -36,7 +37,7 @@ class PostgresDatabase:
     Database in a *schema* of PostgreSQL's, as a new process, until `close`.
 
     *told* gets the time of the database, with how many seconds it took to ask. `in_hand` and `lost`
-    are called from threads, once it has begun; they are those of `PostgresWriter`, as *draw* and
+    are called from threads, once it has begun; they are those of `PostgresCommitter`, as *draw* and
     *new_id* are.
 
     Raises:
@@ -71,7 +72,7 @@ class PostgresDatabase:
                 migrate(connection, schema, connecting.place)
         except psycopg.Error as error:
             raise connecting.refusal(error) from None
-        self._writer = PostgresWriter(
+        self._committer = PostgresCommitter(
             connecting,
             schema,
             threads,
@@ -81,9 +82,15 @@ class PostgresDatabase:
             draw=draw,
             new_id=new_id,
         )
-        self._numbers = numbers_of(self._writer.own.process.start)
+        self._numbers = numbers_of(self._process.start)
+        self._writer = GroupWriter(self._committer, threads)
         self.processes = Processes(
-            self._writer, self.connections, boottime=boottime, time=self.time, told=told
+            self._committer,
+            self._writer,
+            self.connections,
+            boottime=boottime,
+            time=self.time,
+            told=told,
         )
         self._ending: Future[None] = Future()
         self._work: list[Future[None]] = []  # done once it has ended
@@ -93,32 +100,22 @@ class PostgresDatabase:
 
     @property
     def run(self) -> int:
-        return self._writer.own.process.run
+        return self._process.run
 
     def run_of(self, taken: int) -> int:
-        return self.run if taken >> NUMBER_BITS == self._writer.own.process.id else -1
+        return self.run if taken >> NUMBER_BITS == self._process.id else -1
 
-    def write(
-        self, write: Write[T], *, grows: bool = False, catalogue: Catalogue = Catalogue.NONE
-    ) -> T:
-        del grows  # The database's own disk is looked after by others.
-        call: Write[T] = GroupWrite(call=write, catalogue=catalogue)
-        return self._writer.write(call)
+    def write(self, write: Write[T], options: WriteOptions = PLAIN) -> T:
+        return self._writer.write(write, options)
 
-    async def write_on_loop(  # noqa: PLR0913 - this is all, and each by its name
+    async def write_on_loop(
         self,
         write: Write[T],
-        *,
-        grows: bool = False,
-        then: Callable[[T | None], object] = lambda _: None,
-        births: Collection[int] = (),
-        claims: Collection[int] = (),
-        catalogue: Catalogue = Catalogue.NONE,
+        options: WriteOptions = PLAIN,
+        then: Callable[[T | None], object] = ignore,
     ) -> T:
-        del grows
-        call: Write[T] = GroupWrite(call=write, births=births, claims=claims, catalogue=catalogue)
         try:
-            result = self._writer.write_on_loop(call, then)
+            result = self._writer.write_on_loop(write, options, then)
         except StorageUnavailable:
             then(None)
             raise
@@ -134,15 +131,20 @@ class PostgresDatabase:
     @property
     def is_new(self) -> bool:
         """Whether this was the first process of all that it ever had."""
-        return self._writer.own.process.start == 1
+        return self._process.start == 1
 
     def next_number(self) -> int:
         """Return the number of a new message, which no other has."""
         return next(self._numbers)
 
+    @property
+    def _process(self) -> Process:
+        """As which this one is known now."""
+        return self._committer.own.process
+
     def _lose(self) -> None:
-        telemetry.warning("process.begun_anew", process=self._writer.own.process.id)
-        self._numbers = numbers_of(self._writer.own.process.start)
+        telemetry.warning("process.begun_anew", process=self._process.id)
+        self._numbers = numbers_of(self._process.start)
         self.lost()
 
     # ── Operating ──
@@ -150,12 +152,12 @@ class PostgresDatabase:
     @property
     def fault(self) -> str:
         """Why nothing may be stored now; empty: the last transaction was."""
-        return self._writer.fault
+        return self._committer.fault
 
     @property
     def commit_time(self) -> tuple[int, float]:
         """How many commits there were, and how many seconds they took."""
-        return self._writer.commits, self._writer.commit_seconds
+        return self._committer.commits, self._committer.commit_seconds
 
     def measures(self) -> list[StoreMeasure]:
         """Return figures of its tables, and of the processes."""
@@ -203,8 +205,8 @@ class PostgresDatabase:
 
     def _cut_what_hangs(self) -> None:
         """End connections that have got no answer for long: the server, or the way to it, hangs."""
-        began, limit = self._writer.busy_since, self._threads.monotonic() - _HANGS_AFTER
-        if began is not None and began < limit and (connection := self._writer.connection):
+        began, limit = self._committer.busy_since, self._threads.monotonic() - _HANGS_AFTER
+        if began is not None and began < limit and (connection := self._committer.connection):
             cut(connection)
         for each in self.connections.hung(limit):
             cut(each)

@@ -14,9 +14,10 @@ from typing import NamedTuple
 from shared import telemetry
 from shared.adapters.sql.database import moment
 from shared.adapters.sql.dialects import NUMBER_BITS
+from shared.adapters.sql.group_writer import GroupWriter
+from shared.adapters.sql.postgres.committer import Own, PostgresCommitter, is_lost
 from shared.adapters.sql.postgres.connections import Connections
 from shared.adapters.sql.postgres.transaction import MICROS, Transaction
-from shared.adapters.sql.postgres.writer import Own, PostgresWriter, is_lost
 from shared.engine.ports.measures import StoreMeasure
 from shared.errors import StorageUnavailable
 
@@ -64,21 +65,23 @@ class Seen(NamedTuple):
 
 class Processes:
     """
-    This process among all that share its database; the commits of its own are *writer*'s.
+    This process among all that share its database, in which *committer* commits what *writer* gets.
 
     *time* is told the time of the database, as *told* is, with how many seconds it took to ask.
     `may_be_free` is called, from threads, when another process is found dead.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - this is all, and most by its name
         self,
-        writer: PostgresWriter,
+        committer: PostgresCommitter,
+        writer: GroupWriter,
         connections: Connections,
         *,
         boottime: Callable[[], float],
         time: DatabaseTime,
         told: Callable[[datetime, float], object],
     ) -> None:
+        self._committer = committer
         self._writer = writer
         self._connections = connections
         self._boottime = boottime
@@ -93,17 +96,17 @@ class Processes:
     @property
     def has_lease(self) -> bool:
         """Whether nobody else may have what is in hand: by time since a renewal was sent."""
-        return self._boottime() - self._writer.own.renewed_at < LEASE_SECONDS
+        return self._boottime() - self._committer.own.renewed_at < LEASE_SECONDS
 
     @property
     def is_elected(self) -> bool:
         """Whether this is the oldest process that is not dead."""
         alive = [seen.start for seen, _ in self._seen.values() if not seen.dead]
-        return self.has_lease and bool(alive) and self._writer.own.process.start == min(alive)
+        return self.has_lease and bool(alive) and self._committer.own.process.start == min(alive)
 
     def renew(self) -> None:
         """Tell the others that this process lives; no commit that takes long is waited for."""
-        own, sent = self._writer.own, self._boottime()
+        own, sent = self._committer.own, self._boottime()
         renewal = "UPDATE processes SET renewals = renewals + 1 WHERE id = ?"
         returned = f"{renewal} RETURNING {MICROS}, renewals"
         try:
@@ -117,12 +120,12 @@ class Processes:
         if renewals <= own.renewals:
             self._begin_anew(own)
             return
-        self._writer.renewed(own._replace(renewals=renewals, renewed_at=sent))
+        self._committer.renewed(own._replace(renewals=renewals, renewed_at=sent))
         self._time.tell(now)
         self._told(moment(now), self._boottime() - sent)
 
     def _begin_anew(self, own: Own) -> None:
-        if self._writer.lose(own):
+        if self._committer.lose(own):
             self._writer.write(lambda _: None)
 
     def observe(self) -> None:
@@ -146,14 +149,15 @@ class Processes:
         if dead - self._dead:
             self.may_be_free()
         self._dead = dead
+        own = self._committer.own.process.id
         for id_, (of, since) in seen.items():
-            if not of.dead and now - since >= DEAD_SECONDS and id_ != self._writer.own.process.id:
+            if not of.dead and now - since >= DEAD_SECONDS and id_ != own:
                 self._judge(id_, of)
 
     def end_process(self) -> None:
         """Tell the others that this process is no more, once it has handed back what it had."""
         ended = f"UPDATE processes SET dead = TRUE, judged = {MICROS} WHERE id = ?"
-        self._writer.write(lambda writing: writing.run(ended, self._writer.own.process.id))
+        self._writer.write(lambda writing: writing.run(ended, self._committer.own.process.id))
 
     def forget_processes(self) -> int:
         """Delete the rows of processes that were judged a day ago, and have nothing left."""
@@ -194,7 +198,7 @@ class Processes:
                 "lease_age_seconds",
                 f"Since this server said that it lives; from {LEASE_SECONDS:.0f} on it pushes "
                 "nothing.",
-                self._boottime() - self._writer.own.renewed_at,
+                self._boottime() - self._committer.own.renewed_at,
             ),
             StoreMeasure(
                 "takeovers_total",

@@ -19,11 +19,11 @@ import apsw
 from shared import telemetry
 from shared.adapters.sql.database import CountedIn, Row, StoreRefused, micros, moment, new_id
 from shared.adapters.sql.dialects import SQLITE
-from shared.adapters.sql.group_writer import Broken
 from shared.adapters.sql.migrations import Migration, migrations
 from shared.adapters.sql.sqlite import files
 from shared.adapters.sql.sqlite.files import (
     APPLICATION,
+    Broken,
     Connect,
     connect,
     copy_file,
@@ -55,7 +55,9 @@ _REFUSALS = (
 
 class SqliteConnection:
     """
-    `GroupConnection` on the file of *folder*; *clock* tells what time is seen.
+    The connection that writes the file of *folder*, for one thread; *clock* tells the time.
+
+    Its methods may raise `Broken`.
 
     Raises:
         StoreRefused: the file can't be used.
@@ -189,10 +191,11 @@ class SqliteConnection:
             self.commit()
             return run, seen
 
-    # ── GroupConnection ──
+    # ── Transactions ──
 
     @property
     def changes(self) -> int:
+        """How many rows were changed so far; what is undone counts as well."""
         return self._file.total_changes()
 
     def rows(self, statement: str, *parameters: object) -> list[Row]:
@@ -225,6 +228,7 @@ class SqliteConnection:
         self._counted.add(counts)
 
     def begin(self) -> None:
+        """Begin a transaction; what a failure has left is made safe first."""
         if self.dead:
             raise Broken(self.dead)
         if self._is_suspect:
@@ -243,6 +247,7 @@ class SqliteConnection:
         self.time.tell()
 
     def rollback(self) -> None:
+        """Undo the transaction, if there is one. Never raises."""
         self._counted.forget()
         if self._file.in_transaction:
             try:
@@ -251,6 +256,7 @@ class SqliteConnection:
                 telemetry.error("storage.failed", error=type(error).__name__, detail="ROLLBACK")
 
     def savepoint(self) -> None:
+        """Begin a part of the transaction that can be undone."""
         self.rows("SAVEPOINT write")
 
     def release(self) -> None:

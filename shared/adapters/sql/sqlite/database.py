@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from contextlib import ExitStack
 from datetime import datetime
 from queue import Empty, LifoQueue
@@ -11,8 +11,16 @@ from typing import NamedTuple, TypeVar
 import apsw
 
 from shared import telemetry
-from shared.adapters.sql.database import Catalogue, ReadTransaction, Write, new_id
+from shared.adapters.sql.database import (
+    PLAIN,
+    ReadTransaction,
+    Write,
+    WriteOptions,
+    ignore,
+    new_id,
+)
 from shared.adapters.sql.group_writer import GroupWriter
+from shared.adapters.sql.sqlite.committer import SqliteCommitter
 from shared.adapters.sql.sqlite.connection import SqliteConnection
 from shared.adapters.sql.sqlite.files import Connect, connect
 from shared.adapters.sql.sqlite.folder import Folder
@@ -25,10 +33,6 @@ T = TypeVar("T")
 LOW_WATER = 256 * 1024 * 1024  # free bytes: below, the database does not grow
 _READERS = 8  # that are kept open
 _FREE_EVERY = 1.0  # seconds between looks at the free space
-
-
-def _ignore(_: object) -> None:
-    pass
 
 
 class Sizes(NamedTuple):
@@ -59,7 +63,7 @@ class SqliteDatabase:
         connect: Connect = connect,
         new_id: Callable[[], str] = new_id,
         low_water: int = LOW_WATER,
-        died: Callable[[str], object] = _ignore,
+        died: Callable[[str], object] = ignore,
         told: Callable[[datetime, float], object] = lambda _, __: None,
     ) -> None:
         self._folder = folder
@@ -78,7 +82,7 @@ class SqliteDatabase:
             self._connection.migrate()
             self.run, self.seen = self._connection.begin_run()
             self._connection.died = died
-            self._writer = GroupWriter(self._connection, threads)
+            self._writer = GroupWriter(SqliteCommitter(self._connection), threads)
             undone.pop_all()
 
     @property
@@ -90,27 +94,19 @@ class SqliteDatabase:
         """The folder is this process's until it ends: what was taken stays so."""
         return taken
 
-    def write(
-        self, write: Write[T], *, grows: bool = False, catalogue: Catalogue = Catalogue.NONE
-    ) -> T:
-        del catalogue  # One process has it.
-        self._check_space(grows=grows)
-        return self._writer.write(write)
+    def write(self, write: Write[T], options: WriteOptions = PLAIN) -> T:
+        self._check_space(options)
+        return self._writer.write(write, options)
 
-    async def write_on_loop(  # noqa: PLR0913 - this is all, and each by its name
+    async def write_on_loop(
         self,
         write: Write[T],
-        *,
-        grows: bool = False,
-        then: Callable[[T | None], object] = _ignore,
-        births: Collection[int] = (),
-        claims: Collection[int] = (),
-        catalogue: Catalogue = Catalogue.NONE,
+        options: WriteOptions = PLAIN,
+        then: Callable[[T | None], object] = ignore,
     ) -> T:
-        del births, claims, catalogue  # One process has it.
         try:
-            self._check_space(grows=grows)
-            result = self._writer.write_on_loop(write, then)
+            self._check_space(options)
+            result = self._writer.write_on_loop(write, options, then)
         except StorageUnavailable:
             then(None)
             raise
@@ -184,8 +180,8 @@ class SqliteDatabase:
             except apsw.Error as error:
                 raise StorageUnavailable from error
 
-    def _check_space(self, *, grows: bool) -> None:
-        if not grows:
+    def _check_space(self, options: WriteOptions) -> None:
+        if not options.grows:
             return
         if self._monotonic() - self._looked_at >= _FREE_EVERY:
             self._looked_at = self._monotonic()

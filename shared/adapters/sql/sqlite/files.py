@@ -10,13 +10,16 @@ from pathlib import Path
 import apsw
 
 from shared.adapters.sql.database import Row, StoreRefused
-from shared.adapters.sql.group_writer import Broken
 from shared.adapters.sql.migrations import LATEST, refusal
 from shared.adapters.sql.sqlite.folder import FILE_MODE, Folder, sync
 from shared.errors import StorageUnavailable
 
 APPLICATION = 0x50475244  # "PGRD", in the file's header
 BUSY_MS = 5_000
+
+
+class Broken(Exception):
+    """The connection has failed: what it has written since the last commit may not be stored."""
 
 
 def connect(database: Path, vfs: str | None = None) -> apsw.Connection:
