@@ -17,6 +17,7 @@ from enum import IntEnum
 from typing import Any, Protocol, TypeVar
 
 from shared.adapters.sql.dialects import Dialect
+from shared.engine.ports.measures import StoreMeasure
 from shared.errors import InvalidSettings
 from shared.metrics import Counts
 from shared.subscriptions.subscription import SubscriptionKey
@@ -151,6 +152,20 @@ class Database(Protocol):
         Raises:
             StorageUnavailable: the database can't be read.
         """
+
+    @property
+    def fault(self) -> str:
+        """Why nothing may be stored now; empty: the last transaction was."""
+
+    @property
+    def commit_time(self) -> tuple[int, float]:
+        """How many commits there were, and how many seconds they took, their syncs included."""
+
+    def measures(self) -> list[StoreMeasure]:
+        """Return the database's own figures, but for commits."""
+
+    def close(self) -> None:
+        """Store what was asked for, and end."""
 
 
 def micros(moment: datetime) -> int:

@@ -22,7 +22,7 @@ from shared.clock import Clock
 from shared.engine.keeping.poison_records import PoisonRecords
 from shared.engine.ports import DeadLetters, Metrics, Table, Threads
 from shared.engine.ports.leases import GiveUp, Lease
-from shared.engine.ports.measures import Unfinished
+from shared.engine.ports.measures import StoreMeasure, Unfinished
 from shared.subscriptions.subscription import SubscriptionKey
 
 ACCOUNT = "pushgrid"
@@ -57,7 +57,7 @@ class SqlStore:
     ) -> None:
         self.account = account
         self.catalogue_version: Callable[[], int] | None = None  # One process changes it.
-        self._database = database
+        self.database = database
         self.documents = SqlDocuments(database, new_id, self._changed)
         self.queues = SqlQueues(database, clock)
         self.payloads = SqlPayloads(database, new_id)
@@ -93,7 +93,7 @@ class SqlStore:
     def settling(self, lease: Lease, metrics: Metrics) -> SqlSettling:
         """Return what settles a message in hand."""
         return SqlSettling(
-            database=self._database,
+            database=self.database,
             new=self._new,
             sender=self.sender,
             leases=self.leases,
@@ -101,3 +101,25 @@ class SqlStore:
             metrics=metrics,
             clock=self._clock,
         )
+
+    def measures(self) -> list[StoreMeasure]:
+        commits, seconds = self.database.commit_time
+        return [
+            StoreMeasure("commits_total", "Transactions committed.", commits, only_rises=True),
+            StoreMeasure(
+                "commit_seconds_total",
+                "Seconds that commits took, with their syncs.",
+                seconds,
+                only_rises=True,
+            ),
+            *self.database.measures(),
+        ]
+
+    @property
+    def fault(self) -> str:
+        """Why nothing may be stored now; empty: the last transaction was."""
+        return self.database.fault
+
+    def close(self) -> None:
+        """Store what was asked for, and let go of the database."""
+        self.database.close()

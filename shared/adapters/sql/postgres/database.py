@@ -151,12 +151,10 @@ class PostgresDatabase:
 
     @property
     def fault(self) -> str:
-        """Why nothing may be stored now; empty: the last transaction was."""
         return self._committer.fault
 
     @property
     def commit_time(self) -> tuple[int, float]:
-        """How many commits there were, and how many seconds they took."""
         return self._committer.commits, self._committer.commit_seconds
 
     def measures(self) -> list[StoreMeasure]:
@@ -174,7 +172,6 @@ class PostgresDatabase:
         ]
 
     def close(self) -> None:
-        """Store what was asked for, and end."""
         self._ending.set_result(None)
         for each in self._work:
             self._threads.result(each)

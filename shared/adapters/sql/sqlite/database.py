@@ -27,6 +27,7 @@ from shared.adapters.sql.sqlite.folder import Folder
 from shared.adapters.sql.sqlite.reader import Reader
 from shared.clock import Clock
 from shared.engine.ports import Threads
+from shared.engine.ports.measures import StoreMeasure
 from shared.errors import StorageUnavailable
 
 T = TypeVar("T")
@@ -134,7 +135,6 @@ class SqliteDatabase:
 
     @property
     def fault(self) -> str:
-        """Why nothing may be stored now; empty: the last transaction was."""
         return self._connection.dead or self._connection.fault
 
     @property
@@ -161,8 +161,22 @@ class SqliteDatabase:
 
     @property
     def commit_time(self) -> tuple[int, float]:
-        """How many commits there were, and how many seconds they took, their syncs included."""
         return self._connection.commits, self._connection.commit_seconds
+
+    def measures(self) -> list[StoreMeasure]:
+        size, free, wal = self.sizes
+        return [
+            StoreMeasure(
+                "checkpoints_total",
+                "Writes of the log into the database.",
+                self.checkpoints,
+                only_rises=True,
+            ),
+            StoreMeasure("bytes", "Size of the database.", size),
+            StoreMeasure("unused_bytes", "Of these, what nothing needs.", free),
+            StoreMeasure("wal_bytes", "Size of the write-ahead log.", wal),
+            StoreMeasure("disk_free_bytes", "Free space of the disk.", self.free_bytes),
+        ]
 
     def close(self) -> None:
         """Store what was asked for, and let another server have the folder."""

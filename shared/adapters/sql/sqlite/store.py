@@ -15,7 +15,6 @@ from shared.adapters.sql.sqlite.folder import Folder
 from shared.adapters.sql.store import SqlStore
 from shared.clock import Clock
 from shared.engine.ports import Threads
-from shared.engine.ports.measures import StoreMeasure
 
 
 class SqliteStore(SqlStore):
@@ -30,6 +29,8 @@ class SqliteStore(SqlStore):
         StoreRefused: the folder can't be used; the message says what to do.
     """
 
+    database: SqliteDatabase
+
     def __init__(  # noqa: PLR0913 - this is all, and each by its name
         self,
         folder: Path,
@@ -43,7 +44,7 @@ class SqliteStore(SqlStore):
         new_id: Callable[[], str] = new_id,
         **others: Any,
     ) -> None:
-        self.database = SqliteDatabase(
+        database = SqliteDatabase(
             Folder(folder),
             clock,
             threads,
@@ -54,42 +55,10 @@ class SqliteStore(SqlStore):
             told=told,
         )
         super().__init__(
-            self.database,
-            numbers_of(self.database.run).__next__,
+            database,
+            numbers_of(database.run).__next__,
             clock=clock,
             threads=threads,
             new_id=new_id,
             **others,
         )
-
-    def measures(self) -> list[StoreMeasure]:
-        size, free, wal = self.database.sizes
-        commits, seconds = self.database.commit_time
-        return [
-            StoreMeasure("commits_total", "Transactions committed.", commits, only_rises=True),
-            StoreMeasure(
-                "commit_seconds_total",
-                "Seconds that commits took, with their syncs.",
-                seconds,
-                only_rises=True,
-            ),
-            StoreMeasure(
-                "checkpoints_total",
-                "Writes of the log into the database.",
-                self.database.checkpoints,
-                only_rises=True,
-            ),
-            StoreMeasure("bytes", "Size of the database.", size),
-            StoreMeasure("unused_bytes", "Of these, what nothing needs.", free),
-            StoreMeasure("wal_bytes", "Size of the write-ahead log.", wal),
-            StoreMeasure("disk_free_bytes", "Free space of the disk.", self.database.free_bytes),
-        ]
-
-    @property
-    def fault(self) -> str:
-        """Why nothing may be stored now; empty: the last transaction was."""
-        return self.database.fault
-
-    def close(self) -> None:
-        """Store what was asked for, and let another process have the folder."""
-        self.database.close()
