@@ -280,7 +280,7 @@ PLANTED = {
         seed=89,
     ),
     "a settled part that comes again after a kill": Planted(
-        f"{_SQL}/leases.py",
+        f"{_SQL}/claiming.py",
         "    text = open_text(body.decode(), open_keys(writing, number))\n",
         "    text = body.decode()\n",
         seed=56,
@@ -332,7 +332,7 @@ PLANTED = {
         home="serve",
     ),
     "what a dead process had in hand left to it": Planted(
-        f"{_SQL}/leases.py",
+        f"{_SQL}/hand.py",
         "        self.next_due: datetime | None = moment(0)  # at a start something may be\n",
         "        self.next_due: datetime | None = None\n",
         seed=8,
@@ -354,9 +354,9 @@ PLANTED = {
         home="serve",
     ),
     "rows of pauses that stay": Planted(
-        f"{_SQL}/leases.py",
-        "            if writing.rows(own, parked):\n",
-        "            if False:\n",
+        f"{_SQL}/claiming.py",
+        "        if writing.rows(own, parked):\n",
+        "        if False:\n",
         seed=19,
         home="serve",
     ),

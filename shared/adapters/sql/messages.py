@@ -40,6 +40,7 @@ _INSERT_PART = (
     " WHEN excluded.oldest < parts.oldest THEN excluded.oldest ELSE parts.oldest END"
 )
 _INSERT_PAYLOAD = "INSERT INTO message_payloads (message, payload) VALUES (?, ?)"
+MINE = "id = ? AND run = ?"  # a message in hand
 UNTAKEN = "id = ? AND queue = ? AND receipt = ? AND run = 0"  # a message by what `key_of` returns
 
 

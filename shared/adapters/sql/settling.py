@@ -23,7 +23,8 @@ from shared.adapters.sql.database import (
     WriteTransaction,
 )
 from shared.adapters.sql.documents import find_document
-from shared.adapters.sql.leases import SqlLeases, receipt_of
+from shared.adapters.sql.hand import receipt_of
+from shared.adapters.sql.leases import SqlLeases
 from shared.adapters.sql.messages import (
     NewMessage,
     NewMessages,

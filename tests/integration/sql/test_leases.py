@@ -15,7 +15,7 @@ import apsw
 import pytest
 
 from pushgrid.testing.memory import START, FakeClock
-from shared.adapters.sql import leases
+from shared.adapters.sql import claiming, hand, leases, suspects
 from shared.adapters.sql.database import moment
 from shared.adapters.sql.dialects import SQLITE
 from shared.adapters.sql.postgres.store import PostgresStore
@@ -124,7 +124,7 @@ def test_what_a_cancelled_caller_has_put_is_handed_over(folder: Place, clock: Fa
 def test_what_is_not_stored_is_not_handed_over(
     folder: Place, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leases, "ROOM", 1)
+    monkeypatch.setattr(hand, "ROOM", 1)
 
     async def deliver() -> None:
         async with running(folder, clock) as store:
@@ -214,7 +214,7 @@ def test_what_was_claimed_though_nobody_knew_is_handed_over(
                 await store.leases.claim(NEW, MOST)
             (lease,) = await asyncio.wait_for(store.leases.claim(NEW, MOST), 20)
             assert texts([lease]) == ["one"]
-            assert leases.receipt_of(lease).deaths == deaths
+            assert hand.receipt_of(lease).deaths == deaths
 
     run(deliver())
 
@@ -224,7 +224,7 @@ def test_what_a_failed_claim_took_is_handed_over_once(
     folder: Place, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The claim after it looks for as many as it may take, and claims the others anew."""
-    monkeypatch.setattr(leases, "_BATCH", 3)
+    monkeypatch.setattr(hand, "BATCH", 3)
 
     async def deliver() -> None:
         async with running(folder, clock) as store:
@@ -257,7 +257,7 @@ def test_what_there_is_no_room_for_waits_in_the_table(
     folder: Place, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What comes after it waits there as well: it was there before."""
-    monkeypatch.setattr(leases, "ROOM", 3)
+    monkeypatch.setattr(hand, "ROOM", 3)
 
     async def deliver() -> None:
         async with running(folder, clock) as store:
@@ -279,8 +279,8 @@ def test_what_there_is_no_room_for_waits_in_the_table(
 def test_a_claim_that_waits_for_room_goes_on_when_there_is_some(
     folder: Place, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leases, "ROOM", 2)
-    monkeypatch.setattr(leases, "_LOOK_SECONDS", 3600.0)
+    monkeypatch.setattr(hand, "ROOM", 2)
+    monkeypatch.setattr(hand, "_LOOK_SECONDS", 3600.0)
 
     async def deliver() -> None:
         async with running(folder, clock) as store:
@@ -318,7 +318,7 @@ def test_what_is_put_while_another_is_soon_due_is_in_hand(folder: Place, clock: 
     async def deliver() -> None:
         async with running(folder, clock) as store:
             await prime(store)
-            await store.sender.put(NEW, "soon", leases.AHEAD / 4)
+            await store.sender.put(NEW, "soon", hand.AHEAD / 4)
             await store.sender.put(NEW, "now")
             assert texts(store.leases._hands[NEW].ready) == ["now"]
 
@@ -466,7 +466,7 @@ def test_a_message_that_was_there_at_three_deaths_runs_alone(
     folder: Place, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before all others; these wait until it is ended, and count no deaths meanwhile."""
-    monkeypatch.setattr(leases, "SUSPECT_SECONDS", 3600.0)
+    monkeypatch.setattr(suspects, "SUSPECT_SECONDS", 3600.0)
 
     async def deliver() -> None:
         for death in range(3):
@@ -517,7 +517,7 @@ def test_slow_messages_that_survive_hold_up_nobody(
     folder: Place, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Twice as many run each time; they have no deaths, so later ones make them no poison."""
-    monkeypatch.setattr(leases, "SUSPECT_SECONDS", 0.0)
+    monkeypatch.setattr(suspects, "SUSPECT_SECONDS", 0.0)
     slow = list("abcdefg")
 
     async def deliver() -> None:
@@ -544,13 +544,13 @@ def test_a_message_that_ends_processes_among_others_is_found(
     folder: Place, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What ran beside it as a suspect runs alone afterwards, and is no poison."""
-    monkeypatch.setattr(leases, "SUSPECT_SECONDS", 0.0)
+    monkeypatch.setattr(suspects, "SUSPECT_SECONDS", 0.0)
     ended: list[str] = []
 
     async def deliver() -> None:
         async with running(folder, clock) as store:
             await store.sender.put_all(NEW, ["a", "b", "bad", "c", "d"])
-        for _ in range(leases.DEATHS):
+        for _ in range(suspects.DEATHS):
             async with running(folder, clock, dies=True) as store:
                 while "bad" not in (got := await claimed(store)):
                     pass
@@ -707,7 +707,7 @@ def test_a_payload_stays_as_long_as_a_message_names_it(folder: Place, clock: Fak
 def test_a_start_looks_for_what_has_died_without_reading_all_messages(
     folder: Place, clock: FakeClock
 ):
-    claim = leases._CLAIM.format(SQLITE.suspects)
+    claim = claiming.CLAIM.format(SQLITE.suspects)
 
     async def test() -> str:
         async with running(folder, clock) as store:

@@ -21,10 +21,10 @@ import psycopg
 import pytest
 
 from pushgrid.testing.memory import START, Counted
-from shared.adapters.sql import leases as leases_module
+from shared.adapters.sql import hand as hand_module
 from shared.adapters.sql import messages
 from shared.adapters.sql.database import Catalogue, WriteOptions, WriteTransaction, micros
-from shared.adapters.sql.leases import receipt_of
+from shared.adapters.sql.hand import receipt_of
 from shared.adapters.sql.messages import NewMessage
 from shared.adapters.sql.postgres import committer as committer_module
 from shared.adapters.sql.postgres import processes as processes_module
@@ -198,7 +198,7 @@ def test_what_another_has_stored_is_claimed_before_it_is_due(
     schema: Schema, store: Callable[..., PostgresStore]
 ) -> None:
     """By looks that overlap; so it is handed over by a timer of this process."""
-    assert leases_module.AHEAD.total_seconds() > store_module.LOOK_EVERY
+    assert hand_module.AHEAD.total_seconds() > store_module.LOOK_EVERY
 
     async def play() -> None:
         one, two = store(), store()
@@ -218,7 +218,7 @@ def test_what_another_has_stored_is_claimed_before_it_is_due(
 def test_looks_for_what_others_have_stored_leave_the_loop_to_others_while_there_is_no_room(
     store: Callable[..., PostgresStore], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leases_module, "ROOM", 2)
+    monkeypatch.setattr(hand_module, "ROOM", 2)
 
     async def play() -> None:
         one = store()
@@ -571,7 +571,7 @@ def test_what_is_stored_in_part_in_hand_by_a_commit_of_unknown_outcome_is_handed
     store: Callable[..., PostgresStore], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who put it is told that it may be stored; no process has died."""
-    monkeypatch.setattr(leases_module, "ROOM", 2)
+    monkeypatch.setattr(hand_module, "ROOM", 2)
 
     async def play() -> None:
         one = store()

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from pushgrid.testing.memory import START, FakeClock
+from shared.adapters.sql import hand as hand_module
 from shared.adapters.sql import leases
 from shared.adapters.sql.database import micros
 from shared.adapters.sql.dialects import POSTGRESQL
@@ -134,7 +135,7 @@ def test_what_a_process_does_not_take_in_hand_others_find_after_two_seconds(
     is_handed_back: bool,  # noqa: FBT001
 ) -> None:
     """Though they have looked beyond the time at which it was stored, and not look there again."""
-    monkeypatch.setattr(leases, "ROOM", 2)
+    monkeypatch.setattr(hand_module, "ROOM", 2)
 
     async def play() -> None:
         clock = FakeClock()

@@ -692,7 +692,7 @@ def test_what_is_held_and_not_paused_comes_when_it_is_due(
 def test_more_than_there_is_room_for_is_freed_bit_by_bit(
     folder: Place, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("shared.adapters.sql.leases._BATCH", 2)
+    monkeypatch.setattr("shared.adapters.sql.hand.BATCH", 2)
 
     async def deliver() -> None:
         async with running(folder, clock) as store:
@@ -770,7 +770,7 @@ def test_no_event_is_lost_or_doubled_whatever_is_settled_and_killed(
     folder: Place, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     """Parts are settled whole or bit by bit, in any order, and the process is killed at times."""
-    monkeypatch.setattr("shared.adapters.sql.leases.DEATHS", 99)  # none is poison
+    monkeypatch.setattr("shared.adapters.sql.suspects.DEATHS", 99)  # none is poison
     chance = Random(seed)
     names = ("crm", "erp", "wms")
 
