@@ -23,7 +23,7 @@ _READERS = 2
 _READER_WAIT = 5.0  # for one that is free
 
 
-class Connections:
+class PostgresConnections:
     """Connections to a *schema*, which are opened when they are needed, until `close`."""
 
     def __init__(self, connecting: Connecting, schema: str, threads: Threads) -> None:

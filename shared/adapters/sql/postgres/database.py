@@ -19,8 +19,8 @@ from shared.adapters.sql.group_writer import GroupWriter
 from shared.adapters.sql.messages import numbers_of
 from shared.adapters.sql.postgres.committer import PostgresCommitter
 from shared.adapters.sql.postgres.connecting import SCHEMA, Connecting, check, cut
-from shared.adapters.sql.postgres.connections import Connections
-from shared.adapters.sql.postgres.processes import DatabaseTime, Processes, boottime
+from shared.adapters.sql.postgres.connections import PostgresConnections
+from shared.adapters.sql.postgres.processes import DatabaseTime, PostgresProcesses, boottime
 from shared.adapters.sql.postgres.schema import migrate
 from shared.adapters.sql.postgres.transaction import MICROS, Process
 from shared.engine.ports import Threads
@@ -62,7 +62,7 @@ class PostgresDatabase:
         self._schema = schema
         self.in_hand: Callable[[], Collection[int]] = tuple
         self.lost: Callable[[], object] = lambda: None
-        self.connections = Connections(connecting, schema, threads)
+        self.connections = PostgresConnections(connecting, schema, threads)
         self.time = DatabaseTime(boottime)
         try:
             with connecting.open() as connection:
@@ -84,7 +84,7 @@ class PostgresDatabase:
         )
         self._numbers = numbers_of(self._process.start)
         self._writer = GroupWriter(self._committer, threads)
-        self.processes = Processes(
+        self.processes = PostgresProcesses(
             self._committer,
             self._writer,
             self.connections,

@@ -16,7 +16,7 @@ from shared.adapters.sql.database import moment
 from shared.adapters.sql.dialects import NUMBER_BITS
 from shared.adapters.sql.group_writer import GroupWriter
 from shared.adapters.sql.postgres.committer import Own, PostgresCommitter, is_lost
-from shared.adapters.sql.postgres.connections import Connections
+from shared.adapters.sql.postgres.connections import PostgresConnections
 from shared.adapters.sql.postgres.transaction import MICROS, Transaction
 from shared.engine.ports.measures import StoreMeasure
 from shared.errors import StorageUnavailable
@@ -63,7 +63,7 @@ class Seen(NamedTuple):
     start: int
 
 
-class Processes:
+class PostgresProcesses:
     """
     This process among all that share its database, in which *committer* commits what *writer* gets.
 
@@ -75,7 +75,7 @@ class Processes:
         self,
         committer: PostgresCommitter,
         writer: GroupWriter,
-        connections: Connections,
+        connections: PostgresConnections,
         *,
         boottime: Callable[[], float],
         time: DatabaseTime,
