@@ -31,7 +31,8 @@ from bench.report import Measure, PhaseResult, memory, processor_seconds, run
 from bench.serving import ServerProcess, running_server, serving
 from bench.sink import percentiles
 from shared.adapters.sql.postgres.connecting import SCHEMA
-from shared.adapters.sql.store import SqlParts, SqlStore
+from shared.adapters.sql.sqlite.store import SqliteStore
+from shared.adapters.sql.store import SqlStore
 from shared.adapters.sql.traits import SQL
 from shared.adapters.threads import SystemThreads
 from shared.clock import SystemClock
@@ -192,17 +193,17 @@ def _with_waiting(server: ServerProcess, target: tuple[str, str]) -> dict[str, f
 
 
 @contextmanager
-def _opened(data: Path, place: _Place) -> Iterator[SqlParts]:
+def _opened(data: Path, place: _Place) -> Iterator[SqlStore]:
     """Open the store beside no server."""
     if place.database:
         with place.database.new_store(schema=SCHEMA, threads=SystemThreads()) as opened:
             yield opened
         return
-    with closing(SqlStore(data, clock=SystemClock(), threads=SystemThreads())) as opened:
+    with closing(SqliteStore(data, clock=SystemClock(), threads=SystemThreads())) as opened:
         yield opened
 
 
-async def _store(store: SqlParts, deliveries: int, events_a_message: int) -> None:
+async def _store(store: SqlStore, deliveries: int, events_a_message: int) -> None:
     """Store deliveries that are due in an hour or later, as retries."""
     clock = SystemClock()
     try:

@@ -42,7 +42,7 @@ class Home(Protocol):
         """Whether this process runs the timers: of all on one home, one does."""
 
     @property
-    def may_push(self) -> bool:
+    def has_lease(self) -> bool:
         """Whether what is in hand is nobody else's; else no push may begin."""
 
     @property

@@ -12,15 +12,15 @@ _NO_LEASE = "the database has not been reached for so long that others may have 
 
 
 class LeasedPusher:
-    """Pusher by another one, while *may_push*; what it does not send lacks something of ours."""
+    """Pusher by another one, while *has_lease*; what it does not send lacks something of ours."""
 
-    def __init__(self, pusher: Pusher, may_push: Callable[[], bool]) -> None:
+    def __init__(self, pusher: Pusher, has_lease: Callable[[], bool]) -> None:
         self._pusher = pusher
-        self._may_push = may_push
+        self._has_lease = has_lease
 
     async def send(
         self, request: OutboundRequest, timeout: timedelta, late: LateAnswerHandler | None = None
     ) -> Exchange:
-        if not self._may_push():
+        if not self._has_lease():
             return NotAnswered(Failure.SHORTAGE, _NO_LEASE, 0.0)
         return await self._pusher.send(request, timeout, late)

@@ -126,7 +126,7 @@ class ServedApp:
 
     def _as_leased(self, pusher: Pusher) -> Pusher:
         all_of_it = also_to_queues(self.settings, self.threads, pusher)
-        return LeasedPusher(all_of_it, lambda: self.home.may_push)
+        return LeasedPusher(all_of_it, lambda: self.home.has_lease)
 
     @once
     def deliver(self) -> Callable[[Lease], Awaitable[None]]:

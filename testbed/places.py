@@ -11,9 +11,9 @@ from typing import Any, Protocol
 import apsw
 import psycopg
 
-from shared.adapters.sql.folder import DATABASE
 from shared.adapters.sql.postgres.connecting import SCHEMA
 from shared.adapters.sql.postgres.transaction import numbered
+from shared.adapters.sql.sqlite.folder import DATABASE
 
 Rows = list[tuple[Any, ...]]
 _LOCKED_MS = 60_000

@@ -21,7 +21,8 @@ import pytest
 import trustme
 
 from shared.adapters.sql.postgres.connecting import Connecting, read_url
-from shared.adapters.sql.postgres.database import PostgresDatabase, boottime
+from shared.adapters.sql.postgres.database import PostgresDatabase
+from shared.adapters.sql.postgres.processes import boottime
 from shared.adapters.sql.postgres.store import PostgresStore
 from shared.engine.ports import Threads
 

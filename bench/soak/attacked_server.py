@@ -28,14 +28,16 @@ import apsw
 
 from cli.serve import serve
 from server import own_work, postgres_home
-from shared.adapters.sql import sqlite, store
+from shared.adapters.sql import store
 from shared.adapters.sql.database import Row
-from shared.adapters.sql.folder import DATABASE
-from shared.adapters.sql.postgres import database, writer
+from shared.adapters.sql.postgres import committer, connections, database, processes, schema
 from shared.adapters.sql.postgres.transaction import Transaction
 from shared.adapters.sql.queues import SqlQueues
 from shared.adapters.sql.sender import SqlSender
-from shared.adapters.sql.sqlite import SqliteConnection
+from shared.adapters.sql.sqlite import connection
+from shared.adapters.sql.sqlite import database as sqlite_database
+from shared.adapters.sql.sqlite.connection import SqliteConnection
+from shared.adapters.sql.sqlite.folder import DATABASE
 from shared.clock import SystemClock
 from shared.engine.ports import Queue, Receipt, Received
 
@@ -190,13 +192,13 @@ def _listen() -> None:
 
 
 def _attack_postgres(factor: float) -> None:
-    for module in (database, writer):
+    for module in (committer, connections, schema):
         setattr(module, "Transaction", _AttackedTransaction)  # noqa: B010 - it is the module's
     for name in ("LEASE_SECONDS", "DEAD_SECONDS", "RENEWED_EVERY", "OBSERVED_EVERY"):
-        setattr(database, name, getattr(database, name) * factor)
+        setattr(processes, name, getattr(processes, name) * factor)
     if factor < 1:
-        database._MISSED = 8  # noqa: SLF001 - a busy machine takes seconds for a look
-    boottime = database.boottime
+        processes._MISSED = 8  # noqa: SLF001 - a busy machine takes seconds for a look
+    boottime = processes.boottime
     opened = partial(database.PostgresDatabase, boottime=lambda: boottime() + FAULTS.suspended)
     setattr(postgres_home, "PostgresDatabase", opened)  # noqa: B010
 
@@ -212,8 +214,8 @@ def main() -> None:
     """Serve with the arguments of `pushgrid serve`."""
     _attack_postgres(float(os.environ.get(LEASES, "1")))
     _set_clock(timedelta(seconds=float(os.environ.get(AHEAD, "0"))))
-    sqlite.SqliteConnection = _AttackedConnection  # type: ignore[misc]
-    sqlite._CHECKPOINT_PAGES = _CHECKPOINT_PAGES  # noqa: SLF001
+    setattr(sqlite_database, "SqliteConnection", _AttackedConnection)  # noqa: B010
+    connection._CHECKPOINT_PAGES = _CHECKPOINT_PAGES  # noqa: SLF001
     own_work.TIMERS_EVERY = _TIMERS_EVERY
     for name, attacked in (("SqlQueues", _AttackedQueues), ("SqlSender", _AttackedSender)):
         setattr(store, name, attacked)

@@ -25,7 +25,7 @@ from bench.soak.soak_deployment import (
     one_after_the_other,
     wait_until,
 )
-from shared.adapters.sql.postgres.database import DEAD_SECONDS, LEASE_SECONDS
+from shared.adapters.sql.postgres.processes import DEAD_SECONDS, LEASE_SECONDS
 from tests.postgres_server import DATABASE, ROLE, pgbouncer
 
 #: What the traffic causes within seconds; see `attacked_server.kind_of`.

@@ -19,7 +19,7 @@ from bench.soak.attacked_process import AttackedProcess
 from bench.soak.ledger import DELIVERIES
 from bench.soak.server_deployment import ServerDeployment
 from bench.soak.soak_deployment import SETTINGS
-from shared.adapters.sql.folder import DATABASE
+from shared.adapters.sql.sqlite.folder import DATABASE
 from shared.adapters.sql.store import ACCOUNT
 from testbed.serving import server_settings
 from testbed.subscriber import running_subscriber

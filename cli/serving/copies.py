@@ -15,9 +15,9 @@ from cli.terminal import say
 from server.data_folder import check_folder, take_folder
 from server.environment import IN_A_FILE
 from server.failure import CannotStart
-from shared.adapters.sql import sqlite
+from shared.adapters.sql.database import StoreRefused
 from shared.adapters.sql.dead_letters import blobs_after
-from shared.adapters.sql.folder import StoreRefused
+from shared.adapters.sql.sqlite import copies
 from shared.errors import InvalidSettings
 from shared.settings import STORE
 
@@ -91,7 +91,7 @@ def backup(file: Path, data: Path | None, store: str | None) -> None:
     """
     data = _folder(data, store)
     try:
-        sqlite.back_up(data, file)
+        copies.back_up(data, file)
     except StoreRefused as error:
         raise CommandFailed(error.message, REFUSED) from None
     say(f"{file}: {file.stat().st_size} bytes. It holds keys: keep it as secret as they are.")
@@ -112,7 +112,7 @@ def restore(file: Path, data: Path | None, store: str | None) -> None:
     data = _folder(data, store)
     try:
         check_folder(data)
-        former = sqlite.restore(data, file, partial(take_folder, data))
+        former = copies.restore(data, file, partial(take_folder, data))
     except (CannotStart, StoreRefused) as error:
         said = error.message if isinstance(error, StoreRefused) else str(error)
         raise CommandFailed(said, REFUSED) from None

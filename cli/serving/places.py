@@ -15,7 +15,7 @@ from cli.failure import CommandFailed
 from server.failure import CannotStart
 from server.home import FolderHomeFactory, HomeFactory
 from server.store_url import PostgresOptions, find_store
-from shared.adapters.sql import sqlite
+from shared.adapters.sql.sqlite import reader
 from shared.settings import Settings
 
 #: Where the data is, of a command beside the server.
@@ -74,7 +74,7 @@ def reading(data: Path | None, store: str | None) -> AbstractContextManager[Call
     """
     chosen = _choose(data, store, is_pooled=True, is_unsafe=True)
     if isinstance(chosen, Path):
-        return sqlite.reading(chosen)
+        return reader.reading(chosen)
     from server.postgres_home import reading_of
 
     return reading_of(chosen)

@@ -17,7 +17,7 @@ from pushgrid.testing.memory import FakeClock, MemoryStore
 from shared.adapters.azure_storage.clients import StorageClients
 from shared.adapters.azure_storage.connection_setting import Service, connections_beside
 from shared.adapters.azure_storage.store import AzureStore
-from shared.adapters.sql.store import SqlStore
+from shared.adapters.sql.sqlite.store import SqliteStore
 from shared.engine.ports import Store
 from shared.settings.storage_settings import deadletter_accounts, storage_setting
 from shared.wiring.outbound import storage_pusher
@@ -81,7 +81,7 @@ def stored(
     url = "https://events.example/blobs"
     if kind == "sqlite":
         folder = tmp_path / "data"
-        with closing(SqlStore(folder, clock=clock, threads=THREADS, blob_url=url)) as sql:
+        with closing(SqliteStore(folder, clock=clock, threads=THREADS, blob_url=url)) as sql:
             yield sql
         return
     if kind == "postgresql":

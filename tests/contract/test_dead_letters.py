@@ -14,7 +14,7 @@ from pushgrid.testing.memory import MemoryDeadLetters
 from shared.adapters.azure_storage.blobs import StorageDeadLetters
 from shared.adapters.azure_storage.clients import POISON, StorageClients
 from shared.adapters.sql.dead_letters import SqlDeadLetters
-from shared.adapters.sql.store import SqlParts
+from shared.adapters.sql.store import SqlStore
 from shared.deadletter.blob_summary import BlobSummary
 from shared.deadletter.reader import UnreadableBlob
 from shared.engine.ports import DeadLetterReader, DeadLetterStore, NoContainer, Store
@@ -61,7 +61,7 @@ def subject(
         own = DeadLetterDestination(container="dead", account="")
         places = own, replace(own, account="archive1")
         places = places if is_own else places[::-1]
-        if isinstance(stored, SqlParts):
+        if isinstance(stored, SqlStore):
             stored.dead_letters._others = memory
             return _in_sql(stored.dead_letters, *places)
         return Subject(

@@ -22,8 +22,8 @@ import trustme
 
 from cli.deployment import DEFAULT_SCOPE
 from server.data_folder import KEY, MARK, take_folder
-from shared.adapters.sql.folder import BACKUPS, DATABASE, Folder
-from shared.adapters.sql.sqlite import SqliteDatabase
+from shared.adapters.sql.sqlite.database import SqliteDatabase
+from shared.adapters.sql.sqlite.folder import BACKUPS, DATABASE, Folder
 from shared.adapters.threads import SystemThreads
 from shared.clock import SystemClock
 from testbed.arm import Arm

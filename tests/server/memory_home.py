@@ -122,7 +122,7 @@ class MemoryHome:
         self.queues = _ToldQueues(clock, self.store.traits)
         self.store.queues, self.store.sender = self.queues, MemorySender(self.queues, _at_once)
         self.leases = MemoryLeases(self.queues)
-        self.is_elected = self.may_push = self.is_new = True
+        self.is_elected = self.has_lease = self.is_new = True
         self.background: Sequence[BackgroundWork] = ()
         self.fault: str | None = None
         self.refusal = ""  # why it can't be opened

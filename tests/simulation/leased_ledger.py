@@ -8,7 +8,7 @@ from typing import Any
 
 from server.process import DELIVERING_SECONDS
 from shared.adapters.sql.dialects import NUMBER_BITS
-from shared.adapters.sql.postgres.database import DEAD_SECONDS, LEASE_SECONDS
+from shared.adapters.sql.postgres.processes import DEAD_SECONDS, LEASE_SECONDS
 from shared.engine.ports import Table
 from tests.simulation.kernel import Process
 from tests.simulation.ledger import Push

@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 import apsw
 
 from shared.adapters.sql.database import micros
-from shared.adapters.sql.folder import DATABASE
-from shared.adapters.sql.sqlite import connect
+from shared.adapters.sql.sqlite.files import connect
+from shared.adapters.sql.sqlite.folder import DATABASE
 from shared.engine.ports import Queue
 from tests.integration.sql.databases import restored
 from tests.integration.sql.recorded_disk import RecordedDisk

@@ -280,7 +280,7 @@ PLANTED = {
         seed=89,
     ),
     "a settled part that comes again after a kill": Planted(
-        f"{_SQL}/leases.py",
+        f"{_SQL}/claiming.py",
         "    text = open_text(body.decode(), open_keys(writing, number))\n",
         "    text = body.decode()\n",
         seed=56,
@@ -311,10 +311,14 @@ PLANTED = {
         home="serve",
     ),
     "commits that are not synced": Planted(
-        f"{_SQL}/sqlite.py", '"synchronous = FULL"', '"synchronous = NORMAL"', 19, home="serve"
+        f"{_SQL}/sqlite/connection.py",
+        '"synchronous = FULL"',
+        '"synchronous = NORMAL"',
+        19,
+        home="serve",
     ),
     "a start without the checkpoint": Planted(
-        f"{_SQL}/sqlite.py",
+        f"{_SQL}/sqlite/connection.py",
         "            self._prepare()\n            self.make_safe()\n",
         "            self._prepare()\n",
         unseen="power has to fail after failed sync, start, commit: test_durability.py does",
@@ -328,7 +332,7 @@ PLANTED = {
         home="serve",
     ),
     "what a dead process had in hand left to it": Planted(
-        f"{_SQL}/leases.py",
+        f"{_SQL}/hand.py",
         "        self.next_due: datetime | None = moment(0)  # at a start something may be\n",
         "        self.next_due: datetime | None = None\n",
         seed=8,
@@ -350,9 +354,9 @@ PLANTED = {
         home="serve",
     ),
     "rows of pauses that stay": Planted(
-        f"{_SQL}/leases.py",
-        "            if writing.rows(own, parked):\n",
-        "            if False:\n",
+        f"{_SQL}/claiming.py",
+        "        if writing.rows(own, parked):\n",
+        "        if False:\n",
         seed=19,
         home="serve",
     ),
@@ -402,27 +406,27 @@ PLANTED = {
         home="postgres",
     ),
     "a repeat that leaves behind what is in hand": Planted(
-        f"{_POSTGRES}/writer.py",
+        f"{_POSTGRES}/committer.py",
         "        numbers = [*self._in_hand(), *claims, *born]\n",
         "        numbers = [*claims, *born]\n",
         seed=2,
         home="postgres",
     ),
     "a repeat under the same number": Planted(
-        f"{_POSTGRES}/writer.py",
+        f"{_POSTGRES}/committer.py",
         "            number, renewals = found[0][0] + 1, found[0][1] + 1\n",
         "            number, renewals = found[0][0], found[0][1] + 1\n",
         home="postgres",
     ),
     "a repeat of what was not in hand": Planted(
-        f"{_POSTGRES}/writer.py",
-        "        births = [each for each in group if each.births]\n",
+        f"{_POSTGRES}/committer.py",
+        "        births = [each for each in group if each.options.births]\n",
         "        births = [*group]\n",
         seed=7,
         home="postgres",
     ),
     "a repeat by who was judged dead": Planted(
-        f"{_POSTGRES}/writer.py",
+        f"{_POSTGRES}/committer.py",
         "                self._is_lost, of = True, {}\n                break\n",
         "                self._is_lost = True\n"
         "                self._be_alive()\n"
@@ -431,7 +435,7 @@ PLANTED = {
     ),
     "a settlement under a former number": Planted(
         f"{_POSTGRES}/database.py",
-        "        return self.run if taken >> NUMBER_BITS == self._writer.own.process.id else -1\n",
+        "        return self.run if taken >> NUMBER_BITS == self._process.id else -1\n",
         "        return taken\n",
         seed=2,
         home="postgres",
@@ -444,7 +448,7 @@ PLANTED = {
         home="postgres",
     ),
     "a judgement that frees once, and forgets": Planted(
-        f"{_POSTGRES}/database.py",
+        f"{_POSTGRES}/processes.py",
         "            return transaction.run(judged, id_, seen.number, seen.renewals)\n",
         "            done = transaction.run(judged, id_, seen.number, seen.renewals)\n"
         "            runs = id_ << NUMBER_BITS, (id_ + 1) << NUMBER_BITS\n"
@@ -456,36 +460,36 @@ PLANTED = {
         home="postgres",
     ),
     "ids that a sequence gives": Planted(
-        f"{_POSTGRES}/writer.py",
+        f"{_POSTGRES}/committer.py",
         "            process = Process(self._draw(_ID_BITS - 1) + 1, 1, start)\n",
         "            process = Process(start, 1, start)\n",
         unseen="two have to begin around an asynchronous failover: test_postgres_leases.py does",
         home="postgres",
     ),
     "an outage that makes processes dead": Planted(
-        f"{_POSTGRES}/database.py",
+        f"{_POSTGRES}/processes.py",
         "            self._seen = {}  # An outage makes nobody dead.\n",
         "",
         seed=2,
         home="postgres",
-        also=[(f"{_POSTGRES}/database.py", "  # It was stopped", " if False else before  # It")],
+        also=[(f"{_POSTGRES}/processes.py", "  # It was stopped", " if False else before  # It")],
     ),
     "a judge that was frozen itself": Planted(
-        f"{_POSTGRES}/database.py",
+        f"{_POSTGRES}/processes.py",
         "        if now - self._seen_at > _MISSED * OBSERVED_EVERY:\n",
         "        if False:\n",
         home="postgres",
     ),
     "a lease that counts from the answer": Planted(
-        f"{_POSTGRES}/database.py",
+        f"{_POSTGRES}/processes.py",
         "own._replace(renewals=renewals, renewed_at=sent)",
         "own._replace(renewals=renewals, renewed_at=self._boottime())",
         unseen="the last renewal has to be answered late: test_postgres_leases.py does",
         home="postgres",
     ),
     "pushes without a lease": Planted(
-        f"{_POSTGRES}/database.py",
-        "        return self._boottime() - self._writer.own.renewed_at < LEASE_SECONDS\n",
+        f"{_POSTGRES}/processes.py",
+        "        return self._boottime() - self._committer.own.renewed_at < LEASE_SECONDS\n",
         "        return True\n",
         seed=33,
         home="postgres",
@@ -499,11 +503,11 @@ PLANTED = {
     ),
     "a failover that nobody notices": Planted(
         f"{_POSTGRES}/schema.py",
-        "            AND timeline = substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)\n",
+        "            AND timeline = {TIMELINE}\n",
         "",
         unseen="a new number frees what is not in hand as well, and each failover leads to one",
         home="postgres",
-        also=[(f"{_POSTGRES}/writer.py", " and began_in == timeline\n", "\n")],
+        also=[(f"{_POSTGRES}/committer.py", " and began_in == timeline\n", "\n")],
     ),
     "due times and ends by each server's own clock": Planted(
         "server/postgres_home.py",

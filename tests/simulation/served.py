@@ -21,7 +21,7 @@ from server.home import Home
 from server.own_work import OwnWork, timers_of
 from server.process import DELIVERING_SECONDS, HANDING_SECONDS, LONGEST_END, STORING_SECONDS
 from server.sqlite_home import SqliteHome
-from shared.adapters.sql.store import SqlStore
+from shared.adapters.sql.sqlite.store import SqliteStore
 from shared.app import App, BackgroundWork
 from shared.engine.ports import DeadLetters, Queue
 from shared.engine.ports.leases import Lease
@@ -243,8 +243,8 @@ class ServedProcesses(Processes):
         folder = self.machine.start()
         ids = Random(f"ids {process.name} {self._plan.seed}")
 
-        def make_store(folder: Path, **options: Any) -> SqlStore:
-            return SqlStore(
+        def make_store(folder: Path, **options: Any) -> SqliteStore:
+            return SqliteStore(
                 folder,
                 **options | {"other_accounts": elsewhere},
                 connect=lambda database: self.machine.connect(process, database),

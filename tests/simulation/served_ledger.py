@@ -11,7 +11,7 @@ from typing import Any
 
 from pushgrid.testing.memory import START
 from shared.adapters.sql.database import moment, text_of_plain
-from shared.adapters.sql.leases import DEATHS
+from shared.adapters.sql.suspects import DEATHS
 from shared.delivery.policy import EndReason, EndState
 from shared.engine.ports import Queue, Receipt, Received, Table
 from shared.engine.ports.settling import Ended

@@ -119,7 +119,7 @@ class LeasedProcesses(ServedProcesses):
 
     def _pusher(self, process: Process) -> Pusher:
         home = self._homes[process]
-        return LeasedPusher(super()._pusher(process), lambda: home.may_push)
+        return LeasedPusher(super()._pusher(process), lambda: home.has_lease)
 
 
 class LeasedWorld(ServedWorld):

@@ -11,11 +11,14 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import IntEnum
 from typing import Any, Protocol, TypeVar
 
 from shared.adapters.sql.dialects import Dialect
+from shared.engine.ports.measures import StoreMeasure
+from shared.errors import InvalidSettings
 from shared.metrics import Counts
 from shared.subscriptions.subscription import SubscriptionKey
 
@@ -27,8 +30,12 @@ MOST_ROWS = 1000  # that one statement changes: others wait for it
 _EPOCH, _MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
 
 
-def _ignore(_: object) -> None:
+def ignore(_: object) -> None:
     pass
+
+
+class StoreRefused(InvalidSettings):
+    """The store can't be used as it is; the message says what to do."""
 
 
 class ReadTransaction(Protocol):
@@ -72,9 +79,29 @@ class Catalogue(IntEnum):
     Who judges by them shares them with others that do, and who changes them has them alone.
     """
 
-    FREE = 0
+    NONE = 0
     SHARED = 1
     EXCLUSIVE = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteOptions:
+    """
+    What a database has to know of a write before it begins.
+
+    What *grows* it is refused while too little space is free. *births*: the numbers of all messages
+    that are stored, if all are in hand at once; then a commit of unknown outcome can be repeated.
+    *claims*: the numbers of those that are taken in hand otherwise, which the write may fill in;
+    they stay this process's then. The *catalogue* is held until the commit.
+    """
+
+    grows: bool = False
+    births: Collection[int] = ()
+    claims: Collection[int] = ()
+    catalogue: Catalogue = Catalogue.NONE
+
+
+PLAIN = WriteOptions()
 
 
 class Database(Protocol):
@@ -97,36 +124,25 @@ class Database(Protocol):
     def run_of(self, taken: int) -> int:
         """Return what stands now with messages that were taken as *taken*; -1: they are lost."""
 
-    def write(
-        self, write: Write[T], *, grows: bool = False, catalogue: Catalogue = Catalogue.FREE
-    ) -> T:
+    def write(self, write: Write[T], options: WriteOptions = PLAIN) -> T:
         """
         Return what *write* returns, once it is stored for good.
-
-        What *grows* the database is refused while too little space is free. *catalogue* is held
-        until then.
 
         Raises:
             StorageUnavailable: it may or may not be stored.
         """
 
-    async def write_on_loop(  # noqa: PLR0913 - this is all, and each by its name
+    async def write_on_loop(
         self,
         write: Write[T],
-        *,
-        grows: bool = False,
-        then: Callable[[T | None], object] = _ignore,
-        births: Collection[int] = (),
-        claims: Collection[int] = (),
-        catalogue: Catalogue = Catalogue.FREE,
+        options: WriteOptions = PLAIN,
+        then: Callable[[T | None], object] = ignore,
     ) -> T:
         """
         Do as `write`, on the event loop.
 
         *then* is called there with what *write* returned, or ``None`` if it is not stored, though
-        the caller be cancelled. *births*: the numbers of all that is stored, if all of it is in
-        hand at once; then a commit of unknown outcome can be repeated. *claims*: the numbers of
-        what it takes in hand otherwise, which *write* may fill in; they stay this process's then.
+        the caller be cancelled.
         """
 
     def read(self, read: Callable[[ReadTransaction], T]) -> T:
@@ -136,6 +152,20 @@ class Database(Protocol):
         Raises:
             StorageUnavailable: the database can't be read.
         """
+
+    @property
+    def fault(self) -> str:
+        """Why nothing may be stored now; empty: the last transaction was."""
+
+    @property
+    def commit_time(self) -> tuple[int, float]:
+        """How many commits there were, and how many seconds they took, their syncs included."""
+
+    def measures(self) -> list[StoreMeasure]:
+        """Return the database's own figures, but for commits."""
+
+    def close(self) -> None:
+        """Store what was asked for, and end."""
 
 
 def micros(moment: datetime) -> int:

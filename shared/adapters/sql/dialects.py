@@ -43,7 +43,7 @@ SQLITE = Dialect(
 )
 
 #: The leases that are free by definition: of a process that is marked dead, or of a lower number.
-_FREE = (
+_LEFT = (
     f"run > 0 AND run BETWEEN processes.id << {NUMBER_BITS} AND (processes.id << {NUMBER_BITS})"
     f" + CASE WHEN dead THEN {MOST_NUMBER} ELSE number - 1 END"
 )
@@ -52,9 +52,9 @@ _ATTEMPT = "topic, subscription, hour, system_id, number, ends, event_id, made, 
 _SKIP = " FOR UPDATE OF messages SKIP LOCKED"
 _PARKING = 0x50475250  # "PGRP": the first key of a lock
 POSTGRESQL = Dialect(
-    left=f"SELECT messages.id FROM processes JOIN messages ON {_FREE}"
+    left=f"SELECT messages.id FROM processes JOIN messages ON {_LEFT}"
     f" WHERE run <> ? AND queue = ? AND deaths < ? ORDER BY {_BY_ID} LIMIT ?{_SKIP}",
-    suspects=f"SELECT messages.id FROM messages LEFT JOIN processes ON {_FREE} WHERE deaths >= 2"
+    suspects=f"SELECT messages.id FROM messages LEFT JOIN processes ON {_LEFT} WHERE deaths >= 2"
     " AND ((processes.id IS NOT NULL AND run <> ? AND deaths >= ?) OR (run = 0 AND deaths >= ?))"
     f" ORDER BY {_BY_ID} LIMIT ?{_SKIP}",
     skipping=" FOR UPDATE SKIP LOCKED",

@@ -13,6 +13,7 @@ from shared.adapters.sql.database import (
     ReadTransaction,
     Row,
     Write,
+    WriteOptions,
     WriteTransaction,
     plain,
 )
@@ -101,7 +102,7 @@ class SqlDocuments:
 
     def _write(self, table: Table, partition: str, write: Write[T]) -> T:
         try:
-            return self._database.write(write, catalogue=_hold(table, partition))
+            return self._database.write(write, WriteOptions(catalogue=_hold(table, partition)))
         finally:  # also where nobody knows whether it is stored
             self._changed(table)
 
@@ -155,7 +156,7 @@ def _pause_of(table: Table, document: Document) -> str | None:
 
 def _hold(table: Table, partition: str) -> Catalogue:
     is_of_it = table in _CATALOGUE and partition.lower() not in _NO_CATALOGUE
-    return Catalogue.EXCLUSIVE if is_of_it else Catalogue.FREE
+    return Catalogue.EXCLUSIVE if is_of_it else Catalogue.NONE
 
 
 def _note_change(writing: WriteTransaction, table: Table, partition: str) -> None:

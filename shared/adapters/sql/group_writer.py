@@ -1,7 +1,7 @@
 """
 Commits together what is written at the same time: what arrives during a commit is in the next one.
 
-One thread runs all writes on one connection. No answer is given before the commit has succeeded.
+One thread commits all writes. No answer is given before the commit has succeeded.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from contextlib import suppress
 from queue import Empty
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from shared import telemetry
-from shared.adapters.sql.database import Write, WriteTransaction
+from shared.adapters.sql.database import PLAIN, Write, WriteOptions, ignore
 from shared.engine.ports import Channel, Threads
 from shared.errors import StorageUnavailable
 
@@ -23,40 +22,11 @@ T = TypeVar("T")
 MOST_TOGETHER = 256  # writes: the first of a group waits for the last
 
 
-class Broken(Exception):
-    """The connection has failed: what it has written since the last commit may not be stored."""
+class GroupWrite(NamedTuple):
+    """A write, and what its database has to know of it."""
 
-
-class GroupConnection(WriteTransaction, Protocol):
-    """A connection for one thread. Each of its methods may raise `Broken`."""
-
-    @property
-    def changes(self) -> int:
-        """How many rows were changed so far; what is undone counts as well."""
-
-    def begin(self) -> None:
-        """Begin a transaction; what a failure has left is made safe first."""
-
-    def commit(self) -> None:
-        """Store the transaction for good."""
-
-    def rollback(self) -> None:
-        """Undo the transaction, if there is one. Never raises."""
-
-    def savepoint(self) -> None:
-        """Begin a part of the transaction that can be undone."""
-
-    def release(self) -> None:
-        """Keep the part."""
-
-    def undo(self) -> None:
-        """Undo the part."""
-
-    def tidy(self) -> None:
-        """Do what is due after a commit, while nobody waits."""
-
-    def close(self) -> None:
-        """End; nothing is under way."""
+    call: Write[Any]
+    options: WriteOptions
 
 
 class WriteResult(NamedTuple):
@@ -66,25 +36,38 @@ class WriteResult(NamedTuple):
     error: BaseException | None = None
 
 
+class Committer(Protocol):
+    """Commits groups, on one thread."""
+
+    def commit(self, group: Sequence[GroupWrite]) -> Sequence[WriteResult]:
+        """Return the results of all, once they are stored for good; an error: it may be stored."""
+
+    def tidy(self) -> None:
+        """Do what is due after a commit, while nobody waits."""
+
+    def close(self) -> None:
+        """End; nothing is under way."""
+
+
 class _Call(NamedTuple):
-    write: Write[Any]
+    write: GroupWrite
     future: Future[Any] | asyncio.Future[Any]
     loop: asyncio.AbstractEventLoop | None = None  # of a future that belongs to one
-    then: Callable[[Any], object] = lambda _: None  # called there, with ``None`` after a failure
+    then: Callable[[Any], object] = ignore  # called there, with ``None`` after a failure
 
 
 class GroupWriter:
-    """Runs writes on *connection*, from any thread, until `close`."""
+    """Has writes committed by *committer*, from any thread, until `close`."""
 
-    def __init__(self, connection: GroupConnection, threads: Threads) -> None:
-        self._connection = connection
+    def __init__(self, committer: Committer, threads: Threads) -> None:
+        self._committer = committer
         self._result = threads.result
         self._calls: Channel[_Call | None] = threads.channel()
         self._closed = False
         self._ended: Future[None] = Future()
         threads.begin(self._run)
 
-    def write(self, write: Write[T]) -> T:
+    def write(self, write: Write[T], options: WriteOptions = PLAIN) -> T:
         """
         Return what *write* returns, once it is committed.
 
@@ -92,11 +75,11 @@ class GroupWriter:
             StorageUnavailable: the commit has failed.
         """
         result: Future[T] = Future()
-        self._put(_Call(write, result))
+        self._put(_Call(GroupWrite(write, options), result))
         return self._result(result)
 
     def write_on_loop(
-        self, write: Write[T], then: Callable[[T | None], object]
+        self, write: Write[T], options: WriteOptions, then: Callable[[T | None], object]
     ) -> asyncio.Future[T]:
         """
         Do as `write`, on the event loop; *then* hears of the end whoever is cancelled.
@@ -106,7 +89,7 @@ class GroupWriter:
         """
         loop = asyncio.get_running_loop()
         result: asyncio.Future[T] = loop.create_future()
-        self._put(_Call(write, result, loop, then))
+        self._put(_Call(GroupWrite(write, options), result, loop, then))
         return result
 
     def close(self) -> None:
@@ -129,12 +112,12 @@ class GroupWriter:
     def _run_all(self) -> None:
         while call := self._calls.get():
             group = [call, *self._arrived()]
-            _tell(group, self._commit([each.write for each in group]))
+            _tell(group, self._committer.commit([each.write for each in group]))
             del call, group  # Nobody's results are kept while nothing arrives.
-            self._connection.tidy()
+            self._committer.tidy()
         left = list(self._arrived())
         _tell(left, [WriteResult(error=StorageUnavailable()) for _ in left])
-        self._connection.close()
+        self._committer.close()
 
     def _arrived(self) -> Iterator[_Call]:
         with suppress(Empty):
@@ -144,51 +127,9 @@ class GroupWriter:
                     return
                 yield call
 
-    def _commit(self, writes: Sequence[Write[Any]]) -> Sequence[WriteResult]:
-        try:
-            self._connection.begin()
-            results = self._together(writes)
-            if results is None:
-                self._connection.rollback()
-                self._connection.begin()
-                results = [self._apart(write) for write in writes]
-            self._connection.commit()
-        except Exception as error:  # noqa: BLE001 - everybody hears of it
-            self._connection.rollback()
-            telemetry.error("storage.failed", error=type(error).__name__, detail=str(error))
-            return [WriteResult(error=_failed(error)) for _ in writes]
-        return results
 
-    def _together(self, writes: Sequence[Write[Any]]) -> Sequence[WriteResult] | None:
-        """Run all writes; ``None``: one was refused that has written something."""
-        results = []
-        for write in writes:
-            before = self._connection.changes
-            results.append(self._outcome(write))
-            if results[-1].error and self._connection.changes != before:
-                return None
-        return results
-
-    def _apart(self, write: Write[Any]) -> WriteResult:
-        """Run a write in a savepoint; what a refused one has written is undone."""
-        self._connection.savepoint()
-        result = self._outcome(write)
-        if result.error:
-            self._connection.undo()
-        else:
-            self._connection.release()
-        return result
-
-    def _outcome(self, write: Write[Any]) -> WriteResult:
-        try:
-            return WriteResult(write(self._connection))
-        except Broken:
-            raise
-        except Exception as error:  # noqa: BLE001 - its caller gets it
-            return WriteResult(error=error)
-
-
-def _failed(cause: Exception) -> StorageUnavailable:
+def unavailable(cause: BaseException) -> StorageUnavailable:
+    """Return an error that *cause* has caused."""
     failed = StorageUnavailable()
     failed.__cause__ = cause
     return failed

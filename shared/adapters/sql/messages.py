@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import timedelta
 from typing import NamedTuple
 
@@ -40,7 +40,8 @@ _INSERT_PART = (
     " WHEN excluded.oldest < parts.oldest THEN excluded.oldest ELSE parts.oldest END"
 )
 _INSERT_PAYLOAD = "INSERT INTO message_payloads (message, payload) VALUES (?, ?)"
-FREE = "id = ? AND queue = ? AND receipt = ? AND run = 0"  # a message by what `key_of` returns
+MINE = "id = ? AND run = ?"  # a message in hand
+UNTAKEN = "id = ? AND queue = ? AND receipt = ? AND run = 0"  # a message by what `key_of` returns
 
 
 class NewMessage(NamedTuple):
@@ -65,10 +66,10 @@ def numbers_of(start: int) -> Iterator[int]:
 
 
 class NewMessages:
-    """Numbers messages by *numbers*, and checks their texts."""
+    """Numbers messages by *next_number*, and checks their texts."""
 
-    def __init__(self, numbers: Iterator[int], clock: Clock) -> None:
-        self._numbers = numbers
+    def __init__(self, next_number: Callable[[], int], clock: Clock) -> None:
+        self._next_number = next_number
         self._clock = clock
 
     def make(self, text: str, visible_in: timedelta) -> NewMessage:
@@ -86,7 +87,7 @@ class NewMessages:
             raise Unstorable
         now = self._clock.now()
         due = micros(now + max(_NO_WAIT, visible_in))
-        return NewMessage(next(self._numbers), text, body, outline_of(text), due, micros(now))
+        return NewMessage(self._next_number(), text, body, outline_of(text), due, micros(now))
 
 
 def insert(writing: WriteTransaction, queue: Queue, message: NewMessage, run: int = 0) -> None:
@@ -150,7 +151,7 @@ def _parked(writing: WriteTransaction, *row: int | str) -> int:
 def replace(writing: WriteTransaction, key: Row, message: NewMessage) -> bool:
     """Replace a message that nobody has received meanwhile; tell whether that is so."""
     replaced = writing.run(
-        f"UPDATE messages SET due = ?, receipt = receipt + 1, body = ? WHERE {FREE}",
+        f"UPDATE messages SET due = ?, receipt = receipt + 1, body = ? WHERE {UNTAKEN}",
         *(message.due, message.body, *key),
     )
     if replaced:
@@ -163,7 +164,7 @@ def replace(writing: WriteTransaction, key: Row, message: NewMessage) -> bool:
 
 def delete(writing: WriteTransaction, key: Row) -> bool:
     """Delete a message that nobody has received meanwhile; tell whether that is so."""
-    deleted = writing.run(f"DELETE FROM messages WHERE {FREE}", *key)
+    deleted = writing.run(f"DELETE FROM messages WHERE {UNTAKEN}", *key)
     if deleted:
         delete_rows(writing, key[0])
     return bool(deleted)

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
-from shared.adapters.sql.database import MOST_ROWS, Database, WriteTransaction, micros, moment
+from shared.adapters.sql.database import (
+    MOST_ROWS,
+    Database,
+    WriteOptions,
+    WriteTransaction,
+    micros,
+    moment,
+)
 from shared.clock import Deadline
 
 _HOUR = "%Y%m%d%H"
@@ -25,7 +32,7 @@ class SqlPayloads:
         name = f"{expires.astimezone(UTC):{_HOUR}}/{publish_id}-{self._new_id()[:12]}"
         row = name, micros(expires), "\n".join(texts).encode()
         statement = "INSERT INTO payloads (name, expires, body) VALUES (?, ?, ?)"
-        self._database.write(lambda writing: writing.run(statement, *row), grows=True)
+        self._database.write(lambda writing: writing.run(statement, *row), WriteOptions(grows=True))
         return name
 
     def read(self, name: str) -> Sequence[str] | None:

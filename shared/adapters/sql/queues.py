@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from shared.adapters.sql.database import Database, ReadTransaction, micros, moment, text_of_plain
-from shared.adapters.sql.messages import FREE, delete, key_of
+from shared.adapters.sql.messages import UNTAKEN, delete, key_of
 from shared.clock import Clock
 from shared.engine.ports import Backlog, Peeked, Queue, Receipt, Received
 from shared.subscriptions.subscription import SubscriptionKey
@@ -59,7 +59,7 @@ class SqlQueues:
             due = micros(self._clock.now() + visible_in)
             self._database.write(
                 lambda writing: writing.run(
-                    f"UPDATE messages SET due = ?, receipt = receipt + 1 WHERE {FREE}", due, *key
+                    f"UPDATE messages SET due = ?, receipt = receipt + 1 WHERE {UNTAKEN}", due, *key
                 )
             )
 

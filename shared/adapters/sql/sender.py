@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
-from shared.adapters.sql.database import Database, WriteTransaction
+from shared.adapters.sql.database import Database, WriteOptions, WriteTransaction
 from shared.adapters.sql.leases import SqlLeases
 from shared.adapters.sql.messages import (
     NewMessage,
@@ -92,13 +92,12 @@ class SqlSender:
             )
             self._leases.stored(queue, taken, left, room, run)
 
-        faults, _ = await self._database.write_on_loop(
-            write,
+        options = WriteOptions(
             grows=queue is Queue.DELIVERIES,
-            then=then,
             births=[each.number for each in messages] if room == len(messages) else (),
             claims=[each.number for each in messages[:room]],
         )
+        faults, _ = await self._database.write_on_loop(write, options, then)
         return faults
 
     def _is_ours(self, message: NewMessage) -> bool:

@@ -14,9 +14,17 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from shared.adapters.sql.attempts import row_of, write_attempts
-from shared.adapters.sql.database import Catalogue, Database, Row, WriteTransaction
+from shared.adapters.sql.database import (
+    PLAIN,
+    Catalogue,
+    Database,
+    Row,
+    WriteOptions,
+    WriteTransaction,
+)
 from shared.adapters.sql.documents import find_document
-from shared.adapters.sql.leases import SqlLeases, receipt_of
+from shared.adapters.sql.hand import receipt_of
+from shared.adapters.sql.leases import SqlLeases
 from shared.adapters.sql.messages import (
     NewMessage,
     NewMessages,
@@ -48,6 +56,7 @@ from shared.tasks import loop_time
 
 _PAUSES = (0.2, 0.5, 1, 2, 5, 10)  # seconds between tries; the last one repeats
 _NO_WAIT = timedelta()
+_JUDGING = WriteOptions(catalogue=Catalogue.SHARED)
 _Key = tuple[SubscriptionKey, DeliveryKey]  # of a delivery in its message
 
 
@@ -196,8 +205,8 @@ class SqlSettling:
             try:
                 done = await self._database.write_on_loop(
                     lambda writing: self._write(writing, steps),
-                    then=self._then(steps),
-                    catalogue=Catalogue.SHARED if steps.conditions else Catalogue.FREE,
+                    _JUDGING if steps.conditions else PLAIN,
+                    self._then(steps),
                 )
             except StorageUnavailable:
                 self._is_unknown = True

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import math
 import uuid
-from collections.abc import Callable, Iterator
-from datetime import datetime
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable
 
 from shared.adapters.sql.attempts import MOST_BYTES, SqlAttempts
 from shared.adapters.sql.counts import SqlCounts
 from shared.adapters.sql.database import Database, new_id
 from shared.adapters.sql.dead_letters import SqlDeadLetters
 from shared.adapters.sql.documents import SqlDocuments
-from shared.adapters.sql.folder import Folder
 from shared.adapters.sql.leases import SqlLeases
-from shared.adapters.sql.messages import NewMessages, numbers_of
+from shared.adapters.sql.messages import NewMessages
 from shared.adapters.sql.payloads import SqlPayloads
 from shared.adapters.sql.queues import SqlQueues, Waiting
 from shared.adapters.sql.sender import SqlSender
 from shared.adapters.sql.settling import SqlSettling
-from shared.adapters.sql.sqlite import LOW_WATER, Connect, SqliteDatabase, connect
 from shared.adapters.sql.traits import SQL
 from shared.clock import Clock
 from shared.engine.keeping.poison_records import PoisonRecords
@@ -33,9 +28,9 @@ from shared.subscriptions.subscription import SubscriptionKey
 ACCOUNT = "pushgrid"
 
 
-class SqlParts:
+class SqlStore:
     """
-    The parts of a store in *database*; *numbers* are those of its messages.
+    A store in *database*; *next_number* returns those of its messages.
 
     *account* is the name of the storage account for which it stands, *blob_url* begins the
     addresses of its blobs; *other_accounts* has the dead letters of others. *give_up* records a
@@ -48,7 +43,7 @@ class SqlParts:
     def __init__(  # noqa: PLR0913 - this is all, and each by its name
         self,
         database: Database,
-        numbers: Iterator[int],
+        next_number: Callable[[], int],
         *,
         clock: Clock,
         threads: Threads,
@@ -62,7 +57,7 @@ class SqlParts:
     ) -> None:
         self.account = account
         self.catalogue_version: Callable[[], int] | None = None  # One process changes it.
-        self._database = database
+        self.database = database
         self.documents = SqlDocuments(database, new_id, self._changed)
         self.queues = SqlQueues(database, clock)
         self.payloads = SqlPayloads(database, new_id)
@@ -78,7 +73,7 @@ class SqlParts:
         given = give_up or poison.write
         self.leases = SqlLeases(database, clock, threads, given, look_every=look_every)
         self._clock = clock
-        self._new = NewMessages(numbers, clock)
+        self._new = NewMessages(next_number, clock)
         self.sender = SqlSender(database, self._new, self.leases)
         self.attempts = SqlAttempts(database, attempt_bytes)
         self.counts = SqlCounts(database)
@@ -98,7 +93,7 @@ class SqlParts:
     def settling(self, lease: Lease, metrics: Metrics) -> SqlSettling:
         """Return what settles a message in hand."""
         return SqlSettling(
-            database=self._database,
+            database=self.database,
             new=self._new,
             sender=self.sender,
             leases=self.leases,
@@ -107,53 +102,7 @@ class SqlParts:
             clock=self._clock,
         )
 
-
-class SqlStore(SqlParts):
-    """
-    Store in SQLite, in a folder that is this process's until `close`.
-
-    *died* is called, from another thread, when nothing can be stored any more: the process has to
-    end. *told* gets the time as `WatchedClock.storage_answered` does. *others* are those of
-    `SqlParts`.
-
-    Raises:
-        StoreRefused: the folder can't be used; the message says what to do.
-    """
-
-    def __init__(  # noqa: PLR0913 - this is all, and each by its name
-        self,
-        folder: Path,
-        *,
-        clock: Clock,
-        threads: Threads,
-        low_water: int = LOW_WATER,
-        died: Callable[[str], object] = lambda _: None,
-        told: Callable[[datetime, float], object] = lambda _, __: None,
-        connect: Connect = connect,
-        new_id: Callable[[], str] = new_id,
-        **others: Any,
-    ) -> None:
-        self.database = SqliteDatabase(
-            Folder(folder),
-            clock,
-            threads,
-            connect=connect,
-            new_id=new_id,
-            low_water=low_water,
-            died=died,
-            told=told,
-        )
-        super().__init__(
-            self.database,
-            numbers_of(self.database.run),
-            clock=clock,
-            threads=threads,
-            new_id=new_id,
-            **others,
-        )
-
     def measures(self) -> list[StoreMeasure]:
-        size, free, wal = self.database.sizes
         commits, seconds = self.database.commit_time
         return [
             StoreMeasure("commits_total", "Transactions committed.", commits, only_rises=True),
@@ -163,16 +112,7 @@ class SqlStore(SqlParts):
                 seconds,
                 only_rises=True,
             ),
-            StoreMeasure(
-                "checkpoints_total",
-                "Writes of the log into the database.",
-                self.database.checkpoints,
-                only_rises=True,
-            ),
-            StoreMeasure("bytes", "Size of the database.", size),
-            StoreMeasure("unused_bytes", "Of these, what nothing needs.", free),
-            StoreMeasure("wal_bytes", "Size of the write-ahead log.", wal),
-            StoreMeasure("disk_free_bytes", "Free space of the disk.", self.database.free_bytes),
+            *self.database.measures(),
         ]
 
     @property
@@ -181,5 +121,5 @@ class SqlStore(SqlParts):
         return self.database.fault
 
     def close(self) -> None:
-        """Store what was asked for, and let another process have the folder."""
+        """Store what was asked for, and let go of the database."""
         self.database.close()

@@ -30,10 +30,11 @@ from server.own_work import OwnWork
 from server.process import Prepared, RunningServer
 from server.sd_notify import ServiceManager
 from server.served_app import ServedApp
-from server.sqlite_home import DEAD_LETTERS_KEPT_FOR, SqliteHome, check_store
-from shared.adapters.sql.folder import DATABASE
+from server.sql_home import DEAD_LETTERS_KEPT_FOR
+from server.sqlite_home import SqliteHome, check_store
 from shared.adapters.sql.leases import MOST_FAILURES
 from shared.adapters.sql.messages import parts_of
+from shared.adapters.sql.sqlite.folder import DATABASE
 from shared.adapters.threads import SystemThreads
 from shared.delivery.messages.message_writer import encode_together
 from shared.delivery.policy import EndReason

@@ -12,10 +12,10 @@ import psycopg
 import pytest
 
 from shared.adapters.sql.database import Row, WriteTransaction
-from shared.adapters.sql.folder import Folder
-from shared.adapters.sql.postgres.database import boottime
+from shared.adapters.sql.postgres.processes import boottime
 from shared.adapters.sql.postgres.store import PostgresStore
-from shared.adapters.sql.sqlite import SqliteDatabase
+from shared.adapters.sql.sqlite.database import SqliteDatabase
+from shared.adapters.sql.sqlite.folder import Folder
 from shared.adapters.threads import SystemThreads
 from shared.clock import Clock, SystemClock
 from tests.postgres_server import ROLE, PostgresServer

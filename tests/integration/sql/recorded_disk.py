@@ -16,7 +16,7 @@ from threading import RLock
 
 import apsw
 
-from shared.adapters.sql.sqlite import connect
+from shared.adapters.sql.sqlite.files import connect
 
 DATABASE, WAL = "pushgrid.db", "pushgrid.db-wal"
 

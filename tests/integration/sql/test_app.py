@@ -12,8 +12,8 @@ from time import monotonic
 from pushgrid.testing.composition import MemoryOutbound
 from pushgrid.testing.memory import FakeClock, ScriptedPusher, answered
 from shared.adapters.sql.leases import HANDED
-from shared.adapters.sql.sqlite import Connect, connect
-from shared.adapters.sql.store import SqlStore
+from shared.adapters.sql.sqlite.files import Connect, connect
+from shared.adapters.sql.sqlite.store import SqliteStore
 from shared.adapters.threads import SystemThreads
 from shared.app import App
 from shared.clock import Deadline, SystemClock
@@ -34,7 +34,7 @@ MOST = 100
 class Server:
     """As much of a server as delivers what is in hand."""
 
-    def __init__(self, store: SqlStore, pusher: Pusher) -> None:
+    def __init__(self, store: SqliteStore, pusher: Pusher) -> None:
         threads = SystemThreads()
         threads.attach()
         self.store = store
@@ -71,7 +71,9 @@ async def serving(
     folder: Path, pusher: Pusher, connect: Connect = connect
 ) -> AsyncIterator[Server]:
     threads = SystemThreads()
-    store = SqlStore(folder, clock=SystemClock(), threads=threads, account="acct", connect=connect)
+    store = SqliteStore(
+        folder, clock=SystemClock(), threads=threads, account="acct", connect=connect
+    )
     server = Server(store, pusher)
     try:
         yield server
@@ -90,7 +92,7 @@ async def until(is_true: Callable[[], bool]) -> None:
         await asyncio.sleep(0.01)
 
 
-def subscribe(store: SqlStore) -> None:
+def subscribe(store: SqliteStore) -> None:
     store.documents.put(Table.TOPICS, CUSTOM_TOPICS, "orders", topic(), None)
     for name in NAMES:
         document = subscription(
@@ -135,7 +137,7 @@ def test_events_come_to_their_ends(tmp_path: Path) -> None:
     assert hosts.count("wms.example") == 3
 
 
-def _is_delivered(store: SqlStore, event: str) -> bool:
+def _is_delivered(store: SqliteStore, event: str) -> bool:
     """Tell whether the last attempt of an event to `erp` is recorded, and has delivered it."""
     since = SystemClock().now() - timedelta(days=1)
     days = store.attempts.read("orders", "erp", since, AttemptChoice(event))
@@ -143,13 +145,13 @@ def _is_delivered(store: SqlStore, event: str) -> bool:
     return bool(attempts) and attempts[-1].is_delivered
 
 
-def has_dead_letters_later(store: SqlStore) -> bool:
+def has_dead_letters_later(store: SqliteStore) -> bool:
     """Tell whether something on the queue of dead letters is not due yet."""
     backlog = store.queues.peek(Queue.DEADLETTERS)
     return backlog is not None and backlog.messages > len(backlog.visible)
 
 
-def _blobs(store: SqlStore, folder: str) -> list[str]:
+def _blobs(store: SqliteStore, folder: str) -> list[str]:
     """Return the paths of all blobs below a folder."""
     listing = store.dead_letters.list(DeadLetterDestination(container="dead"), folder)
     below = [path for each in listing.folders for path in _blobs(store, f"{folder}{each}/")]

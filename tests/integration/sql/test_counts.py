@@ -18,8 +18,9 @@ from shared.adapters.sql import tally
 from shared.adapters.sql.attempts import SqlAttempts
 from shared.adapters.sql.counts import SqlCounts
 from shared.adapters.sql.database import Database, Row
-from shared.adapters.sql.sqlite import SqliteConnection, SqliteDatabase
-from shared.adapters.sql.store import SqlStore
+from shared.adapters.sql.sqlite.connection import SqliteConnection
+from shared.adapters.sql.sqlite.database import SqliteDatabase
+from shared.adapters.sql.sqlite.store import SqliteStore
 from shared.clock import SystemClock
 from shared.delivery.messages.message import MessagePart
 from shared.delivery.policy import EndState
@@ -69,7 +70,7 @@ def clock() -> FakeClock:
     return FakeClock()
 
 
-def subscribe(store: SqlStore) -> None:
+def subscribe(store: SqliteStore) -> None:
     store.documents.put(Table.TOPICS, CUSTOM_TOPICS, "orders", topic(), None)
     for name in NAMES:
         dead: dict[str, Any] = {} if name == "dms" else {"deadLetterDestination": dead_letter()}
@@ -188,7 +189,7 @@ def connection_of(message: InHand) -> SqliteConnection:
 def known(message: InHand) -> Collection[Row]:
     """Return the rows whose counts the process knows."""
     database = message.store.database
-    writer = database._connection if isinstance(database, SqliteDatabase) else database._writer
+    writer = database._connection if isinstance(database, SqliteDatabase) else database._committer
     return [row for row, own in writer._counted._own.items() if own.counts is not None]
 
 

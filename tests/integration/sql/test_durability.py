@@ -13,9 +13,9 @@ from typing import Any
 import apsw
 import pytest
 
-from shared.adapters.sql.database import WriteTransaction
-from shared.adapters.sql.folder import StoreRefused
-from shared.adapters.sql.sqlite import SqliteConnection, SqliteDatabase
+from shared.adapters.sql.database import StoreRefused, WriteOptions, WriteTransaction
+from shared.adapters.sql.sqlite.connection import SqliteConnection
+from shared.adapters.sql.sqlite.database import SqliteDatabase
 from shared.errors import Conflict, StorageUnavailable
 from tests.integration.sql.databases import add, names, opened, restored
 from tests.integration.sql.recorded_disk import DATABASE, WAL, RecordedDisk
@@ -152,8 +152,8 @@ def test_a_power_failure_at_any_sync_loses_nothing_that_was_answered(
     tmp_path: Path, folder: Path, disk: RecordedDisk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nor does it tear anything, also while the WAL is written back and the file shrinks."""
-    monkeypatch.setattr("shared.adapters.sql.sqlite._CHECKPOINT_PAGES", 12)
-    monkeypatch.setattr("shared.adapters.sql.sqlite._SPARE_PAGES", 4)
+    monkeypatch.setattr("shared.adapters.sql.sqlite.connection._CHECKPOINT_PAGES", 12)
+    monkeypatch.setattr("shared.adapters.sql.sqlite.connection._SPARE_PAGES", 4)
     answered: set[str] = set()
     deleted: set[str] = set()
     images: list[tuple[dict[str, bytes], set[str], set[str]]] = []
@@ -268,7 +268,7 @@ def test_a_store_that_can_not_be_made_safe_is_dead(folder: Path, disk: RecordedD
 def test_a_failed_checkpoint_is_made_good_before_the_next_answer(
     tmp_path: Path, folder: Path, disk: RecordedDisk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("shared.adapters.sql.sqlite._CHECKPOINT_PAGES", 8)
+    monkeypatch.setattr("shared.adapters.sql.sqlite.connection._CHECKPOINT_PAGES", 8)
     with opened(folder, connect=disk.connect) as database:
         disk.fails = _once(DATABASE)
         for number in range(6):
@@ -310,7 +310,7 @@ def test_a_damaged_database_is_refused_at_the_start(folder: Path) -> None:
 def test_a_database_that_another_program_has_locked_is_an_outage_that_ends(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("shared.adapters.sql.sqlite._BUSY_MS", 1)
+    monkeypatch.setattr("shared.adapters.sql.sqlite.files.BUSY_MS", 1)
     with opened(folder) as database:
         other = apsw.Connection(str(folder / DATABASE))
         other.execute("BEGIN IMMEDIATE")
@@ -326,7 +326,7 @@ def test_a_database_that_another_program_has_locked_is_an_outage_that_ends(
 def test_a_full_disk_takes_nothing_new_but_deliveries_go_on(folder: Path) -> None:
     with opened(folder, low_water=2**62) as database:
         with pytest.raises(StorageUnavailable, match="almost full"):
-            database.write(partial(add, name="published"), grows=True)
+            database.write(partial(add, name="published"), WriteOptions(grows=True))
         database.write(partial(add, name="retry"))
 
         assert names(database) == {"retry"}
@@ -350,8 +350,8 @@ def test_what_is_deleted_is_given_back_and_the_wal_stays_short(folder: Path) -> 
 
 def test_a_long_reader_makes_no_writer_wait(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A backup, or a shell: the WAL grows meanwhile, and is emptied afterwards."""
-    monkeypatch.setattr("shared.adapters.sql.sqlite._LONGEST_WAL", 1_500)
-    monkeypatch.setattr("shared.adapters.sql.sqlite._BUSY_MS", 3_600_000)
+    monkeypatch.setattr("shared.adapters.sql.sqlite.connection._LONGEST_WAL", 1_500)
+    monkeypatch.setattr("shared.adapters.sql.sqlite.files.BUSY_MS", 3_600_000)
 
     def write_all() -> None:
         for number in range(5):

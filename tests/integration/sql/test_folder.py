@@ -15,9 +15,10 @@ import pytest
 
 from pushgrid.testing.memory import START, FakeClock
 from shared.adapters.sql import migrations
-from shared.adapters.sql.folder import StoreRefused
+from shared.adapters.sql.database import StoreRefused
 from shared.adapters.sql.migrations import Migration
-from shared.adapters.sql.sqlite import back_up, check_store, restore
+from shared.adapters.sql.sqlite.copies import back_up, restore
+from shared.adapters.sql.sqlite.reader import check_store
 from shared.watched_clock import WatchedClock
 from tests.integration.sql.databases import add, names, opened
 
@@ -47,7 +48,7 @@ with opened(__import__("pathlib").Path(sys.argv[1])) as database:
 _KILLED = """
 import os, sys
 from pathlib import Path
-from shared.adapters.sql.sqlite import restore
+from shared.adapters.sql.sqlite.copies import restore
 folder, copy, at = sys.argv[1:]
 rename = Path.rename
 def killed(self, to):
@@ -209,7 +210,7 @@ _OTHER = Migration(2, 2, "9.9", "DROP TABLE payloads;")
 
 def _steps(monkeypatch: pytest.MonkeyPatch, *more: Migration) -> None:
     monkeypatch.setattr(migrations, "_STEPS", (migrations._STEPS[0], *more))
-    for module in ("migrations", "sqlite"):
+    for module in ("migrations", "sqlite.files"):
         monkeypatch.setattr(f"shared.adapters.sql.{module}.LATEST", 1 + len(more))
 
 

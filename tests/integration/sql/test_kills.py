@@ -14,7 +14,7 @@ from random import Random
 
 import pytest
 
-from shared.adapters.sql.store import SqlStore
+from shared.adapters.sql.sqlite.store import SqliteStore
 from shared.adapters.threads import SystemThreads
 from shared.clock import SystemClock
 from shared.engine.ports import Queue
@@ -49,7 +49,7 @@ def noted(lines: list[str], told: dict[str, set[str]]) -> None:
 
 async def left(folder: Path) -> set[str]:
     """Return what the next process gets, each message once, and what killed too many to be got."""
-    store = SqlStore(folder, clock=SystemClock(), threads=SystemThreads())
+    store = SqliteStore(folder, clock=SystemClock(), threads=SystemThreads())
 
     def count() -> int:
         backlog = store.queues.peek(Queue.DELIVERIES)

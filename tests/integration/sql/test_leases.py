@@ -15,11 +15,11 @@ import apsw
 import pytest
 
 from pushgrid.testing.memory import START, FakeClock
-from shared.adapters.sql import leases
+from shared.adapters.sql import claiming, hand, leases, suspects
 from shared.adapters.sql.database import moment
 from shared.adapters.sql.dialects import SQLITE
 from shared.adapters.sql.postgres.store import PostgresStore
-from shared.adapters.sql.store import SqlStore
+from shared.adapters.sql.sqlite.store import SqliteStore
 from shared.adapters.sql.traits import SQL
 from shared.adapters.threads import SystemThreads
 from shared.clock import Clock, SystemClock
@@ -44,12 +44,12 @@ def clock() -> FakeClock:
 @asynccontextmanager
 async def running(
     folder: Place, clock: Clock | None, *, dies: bool = False
-) -> AsyncIterator[SqlStore | PostgresStore]:
+) -> AsyncIterator[SqliteStore | PostgresStore]:
     """Run a store; one that *dies* leaves what is in hand as a kill does."""
     if isinstance(folder, Schema):
         opened: AbstractContextManager[Any] = folder.opened(clock, dies=dies)
     else:
-        opened = closing(SqlStore(folder, clock=clock or SystemClock(), threads=SystemThreads()))
+        opened = closing(SqliteStore(folder, clock=clock or SystemClock(), threads=SystemThreads()))
     with opened as store:
         try:
             yield store
@@ -59,7 +59,7 @@ async def running(
 
 
 async def claimed(
-    store: SqlStore | PostgresStore, queue: Queue = NEW, most: int = MOST
+    store: SqliteStore | PostgresStore, queue: Queue = NEW, most: int = MOST
 ) -> list[str]:
     return texts(await store.leases.claim(queue, most))
 
@@ -68,14 +68,14 @@ def texts(claimed: Sequence[Lease]) -> list[str]:
     return [each.body.decode() for each in claimed]
 
 
-def poison(store: SqlStore | PostgresStore) -> list[str]:
+def poison(store: SqliteStore | PostgresStore) -> list[str]:
     """Return the texts of the messages that were recorded."""
     rows = "SELECT body FROM blobs WHERE container = 'poison'"
     found = store.database.read(lambda reading: reading.rows(rows))
     return [json.loads(body)["body"] for (body,) in found]
 
 
-async def prime(store: SqlStore | PostgresStore) -> None:
+async def prime(store: SqliteStore | PostgresStore) -> None:
     """Let a store that has just begun know that nothing is left of earlier runs."""
     for queue in (NEW, RETRIES):
         claim = asyncio.create_task(store.leases.claim(queue, MOST))
@@ -124,12 +124,12 @@ def test_what_a_cancelled_caller_has_put_is_handed_over(folder: Place, clock: Fa
 def test_what_is_not_stored_is_not_handed_over(
     folder: Place, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leases, "ROOM", 1)
+    monkeypatch.setattr(hand, "ROOM", 1)
 
     async def deliver() -> None:
         async with running(folder, clock) as store:
             await prime(store)
-            assert isinstance(store, SqlStore)
+            assert isinstance(store, SqliteStore)
             store.database._low_water, store.database._looked_at = 2**62, -9e9
             with pytest.raises(StorageUnavailable):
                 await store.sender.put(NEW, "refused")
@@ -164,7 +164,7 @@ def test_what_was_stored_though_nobody_knew_is_handed_over(
     async def deliver() -> None:
         async with running(folder, clock) as store:
             await prime(store)
-            assert isinstance(store, SqlStore)
+            assert isinstance(store, SqliteStore)
             connection, faults = store.database._connection, [apsw.IOError("sync")] * 2
             commit = connection.commit
 
@@ -198,7 +198,7 @@ def test_what_was_claimed_though_nobody_knew_is_handed_over(
             async with running(folder, clock, dies=True) as store:
                 assert await claimed(store) == ["one"]
         async with running(folder, clock) as store:
-            assert isinstance(store, SqlStore)
+            assert isinstance(store, SqliteStore)
             connection, faults = store.database._connection, [apsw.IOError("sync")]
             ours, commit = store.database.run, connection.commit
             mine = "SELECT 1 FROM messages WHERE run = ?"
@@ -214,7 +214,7 @@ def test_what_was_claimed_though_nobody_knew_is_handed_over(
                 await store.leases.claim(NEW, MOST)
             (lease,) = await asyncio.wait_for(store.leases.claim(NEW, MOST), 20)
             assert texts([lease]) == ["one"]
-            assert leases.receipt_of(lease).deaths == deaths
+            assert hand.receipt_of(lease).deaths == deaths
 
     run(deliver())
 
@@ -224,12 +224,12 @@ def test_what_a_failed_claim_took_is_handed_over_once(
     folder: Place, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The claim after it looks for as many as it may take, and claims the others anew."""
-    monkeypatch.setattr(leases, "_BATCH", 3)
+    monkeypatch.setattr(hand, "BATCH", 3)
 
     async def deliver() -> None:
         async with running(folder, clock) as store:
             await prime(store)
-            assert isinstance(store, SqlStore)
+            assert isinstance(store, SqliteStore)
             connection, faults = store.database._connection, [apsw.FullError("full")]
             commit = connection.commit
 
@@ -257,7 +257,7 @@ def test_what_there_is_no_room_for_waits_in_the_table(
     folder: Place, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What comes after it waits there as well: it was there before."""
-    monkeypatch.setattr(leases, "ROOM", 3)
+    monkeypatch.setattr(hand, "ROOM", 3)
 
     async def deliver() -> None:
         async with running(folder, clock) as store:
@@ -279,8 +279,8 @@ def test_what_there_is_no_room_for_waits_in_the_table(
 def test_a_claim_that_waits_for_room_goes_on_when_there_is_some(
     folder: Place, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leases, "ROOM", 2)
-    monkeypatch.setattr(leases, "_LOOK_SECONDS", 3600.0)
+    monkeypatch.setattr(hand, "ROOM", 2)
+    monkeypatch.setattr(hand, "_LOOK_SECONDS", 3600.0)
 
     async def deliver() -> None:
         async with running(folder, clock) as store:
@@ -318,7 +318,7 @@ def test_what_is_put_while_another_is_soon_due_is_in_hand(folder: Place, clock: 
     async def deliver() -> None:
         async with running(folder, clock) as store:
             await prime(store)
-            await store.sender.put(NEW, "soon", leases.AHEAD / 4)
+            await store.sender.put(NEW, "soon", hand.AHEAD / 4)
             await store.sender.put(NEW, "now")
             assert texts(store.leases._hands[NEW].ready) == ["now"]
 
@@ -348,7 +348,7 @@ def test_what_was_replaced_though_nobody_knew_is_handed_over(
     async def deliver() -> None:
         async with running(folder, clock) as store:
             await prime(store)
-            assert isinstance(store, SqlStore)
+            assert isinstance(store, SqliteStore)
             receipt = await store.sender.put(RETRIES, "before", HOUR)
             connection, faults = store.database._connection, [apsw.IOError("sync")]
             commit = connection.commit
@@ -466,7 +466,7 @@ def test_a_message_that_was_there_at_three_deaths_runs_alone(
     folder: Place, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before all others; these wait until it is ended, and count no deaths meanwhile."""
-    monkeypatch.setattr(leases, "SUSPECT_SECONDS", 3600.0)
+    monkeypatch.setattr(suspects, "SUSPECT_SECONDS", 3600.0)
 
     async def deliver() -> None:
         for death in range(3):
@@ -517,7 +517,7 @@ def test_slow_messages_that_survive_hold_up_nobody(
     folder: Place, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Twice as many run each time; they have no deaths, so later ones make them no poison."""
-    monkeypatch.setattr(leases, "SUSPECT_SECONDS", 0.0)
+    monkeypatch.setattr(suspects, "SUSPECT_SECONDS", 0.0)
     slow = list("abcdefg")
 
     async def deliver() -> None:
@@ -544,13 +544,13 @@ def test_a_message_that_ends_processes_among_others_is_found(
     folder: Place, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What ran beside it as a suspect runs alone afterwards, and is no poison."""
-    monkeypatch.setattr(leases, "SUSPECT_SECONDS", 0.0)
+    monkeypatch.setattr(suspects, "SUSPECT_SECONDS", 0.0)
     ended: list[str] = []
 
     async def deliver() -> None:
         async with running(folder, clock) as store:
             await store.sender.put_all(NEW, ["a", "b", "bad", "c", "d"])
-        for _ in range(leases.DEATHS):
+        for _ in range(suspects.DEATHS):
             async with running(folder, clock, dies=True) as store:
                 while "bad" not in (got := await claimed(store)):
                     pass
@@ -628,7 +628,7 @@ def message(*, payload: str | None = None, events: int = 3, **changes: Any) -> s
 def test_what_waits_is_known_exactly(folder: Place, clock: FakeClock) -> None:
     """In hand, in the table, and after a death; not what has ended, or is given up."""
 
-    def waiting(store: SqlStore | PostgresStore) -> dict[SubscriptionKey, int]:
+    def waiting(store: SqliteStore | PostgresStore) -> dict[SubscriptionKey, int]:
         return {key: each.events for key, each in store.queues.waiting().items()}
 
     crm, erp = SubscriptionKey("orders", "crm"), SubscriptionKey("orders", "erp")
@@ -707,7 +707,7 @@ def test_a_payload_stays_as_long_as_a_message_names_it(folder: Place, clock: Fak
 def test_a_start_looks_for_what_has_died_without_reading_all_messages(
     folder: Place, clock: FakeClock
 ):
-    claim = leases._CLAIM.format(SQLITE.suspects)
+    claim = claiming.CLAIM.format(SQLITE.suspects)
 
     async def test() -> str:
         async with running(folder, clock) as store:

@@ -11,6 +11,7 @@ import apsw
 import pytest
 
 from pushgrid.testing.memory import FakeClock
+from shared.adapters.sql.sqlite.store import SqliteStore
 from shared.adapters.sql.store import SqlStore
 from shared.engine.ports import Table
 from shared.engine.ports.leases import Lease
@@ -56,7 +57,7 @@ def test_what_a_pause_holds_is_free_when_nobody_knows_of_its_end(
             await put_and_hold(store, 5)
             claim = asyncio.create_task(claimed(store))
             await asyncio.sleep(0)
-            assert isinstance(store, SqlStore)
+            assert isinstance(store, SqliteStore)
             connection, faults = store.database._connection, [apsw.IOError("sync")]
             commit = connection.commit
             resumed = "SELECT 1 FROM documents WHERE kind = 'eventsubscriptions' AND pause IS NULL"

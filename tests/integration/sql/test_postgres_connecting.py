@@ -91,7 +91,12 @@ def test_a_connection_without_an_answer_for_15_seconds_is_cut(
     monkeypatch.setattr(database_module, "cut", noted)
     with running_postgres() as server, Schema(server).store() as store:
         database = store.database
-        asked = Asked(getattr(database, call), partial(server.signal, signal.SIGSTOP))
+        calls: dict[str, Callable[..., object]] = {
+            "read": database.read,
+            "write": database.write,
+            "apart": database.connections.apart,
+        }
+        asked = Asked(calls[call], partial(server.signal, signal.SIGSTOP))
         try:
             for seconds, count in ((14, 0), (16, 1)):
                 later = partial(lambda by: monotonic() + by, seconds)

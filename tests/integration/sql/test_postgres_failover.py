@@ -72,8 +72,8 @@ def test_a_connection_whose_server_has_become_a_standby_is_a_dead_one() -> None:
         database = PostgresDatabase(Connecting(read_url(primary.url())), threads)
         with closing(PostgresStore(database, threads=threads)) as store:
             leads_there = read_url(standby.url()) | {"target_session_attrs": "any"}
-            store.database._writer._disconnect()
-            store.database._writer._connection_ = Connecting(leads_there).open()
+            store.database._committer.close()
+            store.database._committer._connection_ = Connecting(leads_there).open()
             store.documents.put(Table.TOPICS, "topic", "orders", {}, None)
             assert store.documents.get(Table.TOPICS, "topic", "orders")
 
@@ -89,7 +89,7 @@ def test_a_process_that_runs_while_a_copy_is_restored_begins_anew() -> None:
         server.start()
         (crm,) = parts("crm")
         assert await settle(store, lease, Settlement(part=crm)) == [Answer.SETTLED]
-        await asyncio.to_thread(store.database.renew)
+        await asyncio.to_thread(store.database.processes.renew)
         server.stop()
         server.restore_copy()
         server.start()

@@ -21,14 +21,14 @@ import psycopg
 import pytest
 
 from pushgrid.testing.memory import START, Counted
-from shared.adapters.sql import leases as leases_module
+from shared.adapters.sql import hand as hand_module
 from shared.adapters.sql import messages
-from shared.adapters.sql.database import Catalogue, WriteTransaction, micros
-from shared.adapters.sql.leases import receipt_of
+from shared.adapters.sql.database import Catalogue, WriteOptions, WriteTransaction, micros
+from shared.adapters.sql.hand import receipt_of
 from shared.adapters.sql.messages import NewMessage
-from shared.adapters.sql.postgres import database as database_module
+from shared.adapters.sql.postgres import committer as committer_module
+from shared.adapters.sql.postgres import processes as processes_module
 from shared.adapters.sql.postgres import store as store_module
-from shared.adapters.sql.postgres import writer as writer_module
 from shared.adapters.sql.postgres.connecting import Connecting
 from shared.adapters.sql.postgres.database import PostgresDatabase
 from shared.adapters.sql.postgres.store import PostgresStore
@@ -82,7 +82,7 @@ def run(coroutine: Coroutine[Any, Any, None]) -> None:
 
 
 def id_of(store: PostgresStore) -> int:
-    return store.database._writer.own.process.id
+    return store.database._committer.own.process.id
 
 
 def judge(schema: Schema, store: PostgresStore) -> None:
@@ -198,7 +198,7 @@ def test_what_another_has_stored_is_claimed_before_it_is_due(
     schema: Schema, store: Callable[..., PostgresStore]
 ) -> None:
     """By looks that overlap; so it is handed over by a timer of this process."""
-    assert leases_module.AHEAD.total_seconds() > store_module.LOOK_EVERY
+    assert hand_module.AHEAD.total_seconds() > store_module.LOOK_EVERY
 
     async def play() -> None:
         one, two = store(), store()
@@ -218,7 +218,7 @@ def test_what_another_has_stored_is_claimed_before_it_is_due(
 def test_looks_for_what_others_have_stored_leave_the_loop_to_others_while_there_is_no_room(
     store: Callable[..., PostgresStore], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leases_module, "ROOM", 2)
+    monkeypatch.setattr(hand_module, "ROOM", 2)
 
     async def play() -> None:
         one = store()
@@ -326,13 +326,13 @@ def test_nobody_is_judged_while_a_transaction_holds_it(
     writing = Thread(target=partial(one.database.write, slow))
     writing.start()
     assert begun.wait(60)
-    seen, _ = two.database._seen[id_of(one)]
+    seen, _ = two.database.processes._seen[id_of(one)]
     with pytest.raises(StorageUnavailable):
-        two.database._judge(id_of(one), seen)
+        two.database.processes._judge(id_of(one), seen)
     go_on.set()
     writing.join()
     assert schema.do("SELECT 1 FROM processes WHERE dead") == []
-    two.database._judge(id_of(one), seen)
+    two.database.processes._judge(id_of(one), seen)
     assert schema.do("SELECT id FROM processes WHERE dead") == [(id_of(one),)]
 
 
@@ -347,20 +347,20 @@ def test_a_process_is_dead_after_45_seconds_of_reads_that_found_its_row_unchange
         """Look each second."""
         for _ in range(after):
             time.seconds += 1
-            two.database.observe()
+            two.database.processes.observe()
         return bool(schema.do("SELECT 1 FROM processes WHERE dead AND id = $1", id_of(one)))
 
     assert not dead(after=44)
-    one.database.renew()
+    one.database.processes.renew()
     assert not dead(after=10)
     with monkeypatch.context() as outage:
         fails = StorageUnavailable("away")
-        outage.setattr(two.database, "read", lambda _: (_ for _ in ()).throw(fails))
+        outage.setattr(two.database.connections, "read", lambda _: (_ for _ in ()).throw(fails))
         with pytest.raises(StorageUnavailable):
-            two.database.observe()
+            two.database.processes.observe()
     assert not dead(after=45)
     assert dead(after=1)
-    assert two.database.takeovers == 1
+    assert two.database.processes.takeovers == 1
 
 
 def test_a_server_tells_takeovers_leases_dead_rows_and_commits(
@@ -378,10 +378,10 @@ def test_a_server_tells_takeovers_leases_dead_rows_and_commits(
     assert (before["processes"], before["takeovers_total"]) == (2, 0)
     for _ in range(45):
         time.seconds += 1
-        two.database.observe()
+        two.database.processes.observe()
     assert shown()["lease_age_seconds"] >= 45
-    two.database.renew()
-    two.database.observe()
+    two.database.processes.renew()
+    two.database.processes.observe()
     two.database.write(lambda writing: writing.run("UPDATE state SET value = value"))
     after = shown()
     assert (after["processes"], after["takeovers_total"]) == (1, 1)
@@ -401,7 +401,7 @@ def test_who_was_stopped_or_suspended_judges_nobody_by_what_it_has_not_seen(
     time = Time()
     _, two = store(), store(boottime=time)
     time.seconds += 3600
-    two.database.observe()
+    two.database.processes.observe()
     assert schema.do("SELECT 1 FROM processes WHERE dead") == []
 
 
@@ -412,14 +412,14 @@ def test_a_process_that_has_died_during_an_outage_is_found(
     one, two = store(), store()
     with monkeypatch.context() as outage:
         fails = StorageUnavailable("away")
-        outage.setattr(two.database, "read", lambda _: (_ for _ in ()).throw(fails))
+        outage.setattr(two.database.connections, "read", lambda _: (_ for _ in ()).throw(fails))
         with pytest.raises(StorageUnavailable):
-            two.database.observe()
+            two.database.processes.observe()
     judge(schema, one)
     found: list[bool] = []
-    two.database.may_be_free = lambda: found.append(True)
-    two.database.observe()
-    two.database.observe()
+    two.database.processes.may_be_free = lambda: found.append(True)
+    two.database.processes.observe()
+    two.database.processes.observe()
     assert found == [True]
 
 
@@ -427,9 +427,9 @@ def test_marking_is_conditional_on_what_was_seen(
     schema: Schema, store: Callable[..., PostgresStore]
 ) -> None:
     one, two = store(), store()
-    seen, _ = two.database._seen[id_of(one)]
-    one.database.renew()
-    two.database._judge(id_of(one), seen)
+    seen, _ = two.database.processes._seen[id_of(one)]
+    one.database.processes.renew()
+    two.database.processes._judge(id_of(one), seen)
     assert schema.do("SELECT 1 FROM processes WHERE dead") == []
 
 
@@ -452,7 +452,7 @@ def test_the_own_lease_counts_from_the_sending_of_a_renewal(
         return execute(transaction, statement, *given)
 
     monkeypatch.setattr(Transaction, "execute", slow)
-    one.database.renew()
+    one.database.processes.renew()
     time.seconds += 9
     assert one.database.has_lease
     time.seconds += 1
@@ -471,7 +471,7 @@ def test_without_its_lease_a_process_hands_over_nothing(
         claim = asyncio.create_task(one.leases.claim(NEW, MOST))
         await asyncio.sleep(0.05)
         assert not claim.done()
-        await asyncio.to_thread(one.database.renew)
+        await asyncio.to_thread(one.database.processes.renew)
         assert texts(await claim) == ["one"]
 
     run(play())
@@ -480,7 +480,7 @@ def test_without_its_lease_a_process_hands_over_nothing(
 def test_time_goes_on_while_the_machine_is_suspended() -> None:
     assert (
         getattr(system_time, "CLOCK_BOOTTIME", system_time.CLOCK_MONOTONIC)
-        == database_module._CLOCK
+        == processes_module._CLOCK
     )
 
 
@@ -545,7 +545,7 @@ def test_what_was_claimed_by_a_commit_of_unknown_outcome_is_handed_over(
     is_stored: bool,  # noqa: FBT001
 ) -> None:
     """Be it a suspect or not, and the next number taken at once or not; nobody has died of it."""
-    monkeypatch.setattr(writer_module, "_REPEATED_FOR", -1.0)
+    monkeypatch.setattr(committer_module, "_REPEATED_FOR", -1.0)
 
     async def play() -> None:
         async with running(schema, None, dies=True) as store:
@@ -571,7 +571,7 @@ def test_what_is_stored_in_part_in_hand_by_a_commit_of_unknown_outcome_is_handed
     store: Callable[..., PostgresStore], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who put it is told that it may be stored; no process has died."""
-    monkeypatch.setattr(leases_module, "ROOM", 2)
+    monkeypatch.setattr(hand_module, "ROOM", 2)
 
     async def play() -> None:
         one = store()
@@ -673,7 +673,7 @@ def test_a_commit_that_may_not_be_replicated_is_repeated(
     async def play() -> None:
         one = store()
         await prime(one)
-        note = writer_module.PostgresWriter._note_commit
+        note = committer_module.PostgresCommitter._note_commit
         warned: list[int] = []
 
         def warn(writer: Any, *given: Any) -> None:
@@ -685,7 +685,7 @@ def test_a_commit_that_may_not_be_replicated_is_repeated(
                 )
             note(writer, *given)
 
-        monkeypatch.setattr(writer_module.PostgresWriter, "_note_commit", warn)
+        monkeypatch.setattr(committer_module.PostgresCommitter, "_note_commit", warn)
         await one.sender.put(NEW, "born")
         assert runs(schema) == [(id_of(one), 2)]
 
@@ -734,13 +734,13 @@ def test_after_a_restore_to_an_earlier_point_a_process_begins_anew(
     async def play() -> None:
         one = store()
         lease = await in_hand(one)
-        one.database._writer._is_doubtful = True
+        one.database._committer._is_doubtful = True
         await one.sender.put(NEW, "under its second number")
-        await asyncio.to_thread(one.database.renew)
+        await asyncio.to_thread(one.database.processes.renew)
         former = id_of(one)
         schema.do(restored)
         with suppress(StorageUnavailable):
-            await asyncio.to_thread(one.database.renew)
+            await asyncio.to_thread(one.database.processes.renew)
         assert id_of(one) != former
         (crm,) = parts("crm")
         assert await settle(one, lease, Settlement(part=crm)) == [Answer.NOT_OURS]
@@ -799,7 +799,8 @@ def test_an_end_by_terms_waits_for_who_changes_them(
             begun.set()
             go_on.wait(2)
 
-        changing = Thread(target=partial(two.database.write, change, catalogue=Catalogue.EXCLUSIVE))
+        exclusive = WriteOptions(catalogue=Catalogue.EXCLUSIVE)
+        changing = Thread(target=partial(two.database.write, change, exclusive))
         changing.start()
         await asyncio.to_thread(begun.wait, 60)
         settling = asyncio.create_task(settle(one, lease, judged))
@@ -827,7 +828,7 @@ def test_two_that_park_for_the_same_pauses_do_not_wait_for_each_other(
                 go_on()
 
         try:
-            database.apart(call)
+            database.connections.apart(call)
         except StorageUnavailable as fault:
             faults.append(fault)
 
@@ -862,7 +863,7 @@ def test_what_frees_a_pause_waits_for_nobody_who_parks_for_it(
             go_on.wait(60)
 
         schema.do("INSERT INTO parked VALUES (1, 'orders', 'crm', 'pause')")
-        parking = Thread(target=partial(one.database.apart, park))
+        parking = Thread(target=partial(one.database.connections.apart, park))
         parking.start()
         assert await asyncio.to_thread(parked.wait, 60)
         two.leases.may_be_free()
@@ -892,12 +893,12 @@ def test_a_renewal_waits_for_no_write_that_takes_long(store: Callable[..., Postg
     writing = Thread(target=partial(one.database.write, slow))
     writing.start()
     assert begun.wait(60)
-    before = one.database._writer.own.renewals
-    one.database.renew()
+    before = one.database._committer.own.renewals
+    one.database.processes.renew()
     assert writing.is_alive()
     go_on.set()
     writing.join()
-    assert one.database._writer.own.renewals == before + 1
+    assert one.database._committer.own.renewals == before + 1
 
 
 def test_a_process_has_four_connections_at_most(
@@ -919,7 +920,7 @@ def test_a_process_has_four_connections_at_most(
 
     database = one.database
     calls: list[Callable[..., object]] = [database.write, *[database.read] * 4]
-    calls += [database.apart] * 3
+    calls += [database.connections.apart] * 3
     threads = [Thread(target=partial(call, slow)) for call in calls]
     for each in threads:
         each.start()
@@ -941,7 +942,7 @@ def test_a_process_that_stops_inside_a_transaction_keeps_no_locks(
     """Who claims passes over what is locked: the server ends such a transaction after 5 s."""
     one = store()
     shown = "SELECT current_setting('idle_in_transaction_session_timeout')"
-    for call in (one.database.write, one.database.read, one.database.apart):
+    for call in (one.database.write, one.database.read, one.database.connections.apart):
         assert call(lambda transaction: transaction.rows(shown)) == [("5s",)]
 
 
@@ -959,7 +960,7 @@ def test_due_times_are_the_databases(schema: Schema, store: Callable[..., Postgr
         await one.sender.put(RETRIES, "later", HOUR)
         ((due,),) = schema.do("SELECT due FROM messages")
         assert abs(due / 1e6 - (now + 2 * HOUR).timestamp()) < 60
-        await asyncio.to_thread(one.database.renew)
+        await asyncio.to_thread(one.database.processes.renew)
         assert abs((one.database.time.now() - now).total_seconds()) < 600
 
     run(play())
@@ -991,11 +992,11 @@ def test_of_all_that_live_the_oldest_is_elected(
     time = Time()
     one, two = store(boottime=time), store()
     for each in (one, two):
-        each.database.observe()
-    assert (one.database.is_elected, two.database.is_elected) == (True, False)
+        each.database.processes.observe()
+    assert (one.database.processes.is_elected, two.database.processes.is_elected) == (True, False)
     assert (one.database.is_new, two.database.is_new) == (True, False)
     time.seconds += 31
-    assert not one.database.is_elected
+    assert not one.database.processes.is_elected
     judge(schema, one)
-    two.database.observe()
-    assert two.database.is_elected
+    two.database.processes.observe()
+    assert two.database.processes.is_elected

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from pushgrid.testing.memory import START, FakeClock
+from shared.adapters.sql import hand as hand_module
 from shared.adapters.sql import leases
 from shared.adapters.sql.database import micros
 from shared.adapters.sql.dialects import POSTGRESQL
@@ -120,7 +121,7 @@ def test_what_is_stored_behind_all_looks_others_find_when_its_process_is_dead(
             await two.sender.put(Queue.RETRIES, "late")
             assert await found() == 1
             schema.do("UPDATE processes SET dead = TRUE WHERE id = $1", two.database.run >> 20)
-            await asyncio.to_thread(one.database.observe)
+            await asyncio.to_thread(one.database.processes.observe)
             claimed = [await one.leases.claim(Queue.RETRIES, 1) for _ in range(2)]
             assert [texts(each) for each in claimed] == [["late"]] * 2
 
@@ -134,7 +135,7 @@ def test_what_a_process_does_not_take_in_hand_others_find_after_two_seconds(
     is_handed_back: bool,  # noqa: FBT001
 ) -> None:
     """Though they have looked beyond the time at which it was stored, and not look there again."""
-    monkeypatch.setattr(leases, "ROOM", 2)
+    monkeypatch.setattr(hand_module, "ROOM", 2)
 
     async def play() -> None:
         clock = FakeClock()

@@ -15,10 +15,11 @@ import trustme
 from server.postgres_home import PostgresHome
 from server.store_url import PostgresOptions
 from shared.adapters.sql import migrations
+from shared.adapters.sql.database import StoreRefused
 from shared.adapters.sql.migrations import Migration
 from shared.adapters.sql.postgres import connecting
-from shared.adapters.sql.postgres import database as database_module
-from shared.adapters.sql.postgres.connecting import Connecting, PostgresRefused, read_url
+from shared.adapters.sql.postgres import schema as schema_module
+from shared.adapters.sql.postgres.connecting import Connecting, read_url
 from shared.adapters.sql.postgres.database import PostgresDatabase
 from shared.adapters.threads import SystemThreads
 from shared.clock import SystemClock
@@ -83,7 +84,7 @@ def faulty(postgres: PostgresServer) -> PostgresServer:
 
 @pytest.mark.parametrize("fault", _SAID)
 def test_what_is_wrong_is_said_with_its_remedy(faulty: PostgresServer, fault: str) -> None:
-    with pytest.raises(PostgresRefused, match=_SAID[fault]) as refused:
+    with pytest.raises(StoreRefused, match=_SAID[fault]) as refused:
         Connecting(read_url(_url(faulty, fault))).check()
     said = refused.value.message
     assert PASSWORD not in said
@@ -99,7 +100,7 @@ def test_a_database_that_does_not_wait_for_its_disk_is_refused(postgres: Postgre
     name = postgres.new_database()
     postgres.do(f"ALTER ROLE {ROLE} IN DATABASE {name} SET synchronous_commit = off")
     database = Connecting(read_url(postgres.url(name)))
-    with pytest.raises(PostgresRefused, match=r"synchronous_commit is off.*ALTER ROLE"):
+    with pytest.raises(StoreRefused, match=r"synchronous_commit is off.*ALTER ROLE"):
         database.check()
     assert "--unsafe-store allows it" in str(database.check(allows_async=True))
     assert Connecting(read_url(postgres.url())).check() is None
@@ -120,7 +121,7 @@ def test_a_database_in_any_encoding_is_served(postgres: PostgresServer) -> None:
     name = postgres.new_database("TEMPLATE template0 ENCODING SQL_ASCII LOCALE 'C'")
     connecting = Connecting(read_url(postgres.url(name)))
     with closing(PostgresDatabase(connecting, SystemThreads())) as database:
-        database.renew()
+        database.processes.renew()
 
 
 # ── TLS ──
@@ -166,7 +167,7 @@ def test_a_server_that_demands_tls(
     if said is None:
         assert connecting.check() is None
         return
-    with pytest.raises(PostgresRefused, match=said) as refused:
+    with pytest.raises(StoreRefused, match=said) as refused:
         connecting.check()
     assert PASSWORD not in refused.value.message
 
@@ -180,7 +181,7 @@ def test_a_version_that_was_not_tested_is_refused(
 ) -> None:
     monkeypatch.setattr(connecting, "OLDEST", oldest)
     monkeypatch.setattr(connecting, "NEWEST", newest)
-    with pytest.raises(PostgresRefused, match=f"use one from {oldest} to {newest}"):
+    with pytest.raises(StoreRefused, match=f"use one from {oldest} to {newest}"):
         Connecting(read_url(postgres.url())).check()
 
 
@@ -188,7 +189,7 @@ def test_a_role_that_may_make_no_schema_is_told_so(postgres: PostgresServer) -> 
     postgres.do("DROP ROLE IF EXISTS poor")
     postgres.do("CREATE ROLE poor LOGIN")
     url = postgres.url().replace(f"//{ROLE}@", "//poor@")
-    with pytest.raises(PostgresRefused, match="GRANT CREATE ON DATABASE"):
+    with pytest.raises(StoreRefused, match="GRANT CREATE ON DATABASE"):
         PostgresDatabase(Connecting(read_url(url)), SystemThreads(), schema=postgres.new_schema())
 
 
@@ -199,7 +200,7 @@ def test_a_schema_of_another_role_is_refused_and_one_made_for_it_is_used(
     postgres.do(f"CREATE SCHEMA {foreign}", DATABASE)
     postgres.do(f"CREATE SCHEMA {own} AUTHORIZATION {ROLE}", DATABASE)
     connecting = Connecting(read_url(postgres.url()))
-    with pytest.raises(PostgresRefused, match="or another role owns it"):
+    with pytest.raises(StoreRefused, match="or another role owns it"):
         PostgresDatabase(connecting, SystemThreads(), schema=foreign)
     PostgresDatabase(connecting, SystemThreads(), schema=own).close()
 
@@ -214,7 +215,7 @@ def test_a_server_whose_database_fails_as_it_begins_says_so(postgres: PostgresSe
     with postgres.connected(database=name) as other:
         other.execute("BEGIN")
         other.execute("LOCK TABLE pushgrid.attempt_days")
-        with pytest.raises(PostgresRefused, match=rf"{name}.*has failed.*timeout.*Try again"):
+        with pytest.raises(StoreRefused, match=rf"{name}.*has failed.*timeout.*Try again"):
             asyncio.run(home.open(lambda *_: None, lambda _: True))
 
 
@@ -241,7 +242,7 @@ _OTHER = Migration(3, 3, "9.9", "DROP TABLE more;")
 
 def _steps(monkeypatch: pytest.MonkeyPatch, *more: Migration) -> None:
     monkeypatch.setattr(migrations, "_STEPS", (migrations._STEPS[0], *more))
-    monkeypatch.setattr(database_module, "LATEST", 1 + len(more))
+    monkeypatch.setattr(schema_module, "LATEST", 1 + len(more))
 
 
 def test_a_schema_is_used_by_the_programs_that_it_names(
@@ -259,7 +260,7 @@ def test_a_schema_is_used_by_the_programs_that_it_names(
         _steps(newer, _MORE, _OTHER)
         with schema.store():
             pass
-    with pytest.raises(PostgresRefused, match=r"it takes Pushgrid 9\.9 or newer"), schema.store():
+    with pytest.raises(StoreRefused, match=r"it takes Pushgrid 9\.9 or newer"), schema.store():
         pass
 
 
@@ -270,6 +271,6 @@ def test_a_step_that_fails_leaves_what_was_there(
     with schema.store():
         pass
     _steps(monkeypatch, _MORE._replace(script="DELETE FROM state;\nSELECT missing;"))
-    with pytest.raises(PostgresRefused, match="missing"), schema.store():
+    with pytest.raises(StoreRefused, match="missing"), schema.store():
         pass
     assert schema.do("SELECT COUNT(*) FROM state") == [(3,)]

@@ -30,10 +30,10 @@ def test_messages_are_stored_claimed_and_settled(version: int) -> None:
         assert await settle(store, lease, settlement) == [Answer.SETTLED]
         await store.sender.put(RETRIES, "later", timedelta(milliseconds=100))
         assert texts(await store.leases.claim(RETRIES, MOST)) == ["later"]
-        await asyncio.to_thread(store.database.renew)
+        await asyncio.to_thread(store.database.processes.renew)
         assert store.queues.unfinished() == ({}, {})
         assert store.measures()
 
     with running_postgres(version) as server, Schema(server).store() as store:
         asyncio.run(asyncio.wait_for(play(store), 120))
-        assert store.database.is_elected
+        assert store.database.processes.is_elected

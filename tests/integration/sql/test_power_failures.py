@@ -15,8 +15,8 @@ import pytest
 from pushgrid.testing.memory import START, FakeClock
 from shared.adapters.sql.database import ReadTransaction
 from shared.adapters.sql.messages import open_keys, open_text, parts_of
-from shared.adapters.sql.sqlite import SqliteConnection
-from shared.adapters.sql.store import SqlStore
+from shared.adapters.sql.sqlite.connection import SqliteConnection
+from shared.adapters.sql.sqlite.store import SqliteStore
 from shared.adapters.threads import SystemThreads
 from shared.engine.ports.settling import FollowUp, Settlement
 from tests.builders import a_note
@@ -57,7 +57,7 @@ class Story:
             self.images.append(Image(self.disk.after_power_failure(torn=torn), *told))
         self.images.append(Image(self.disk.after_power_failure(chance=self.chance), *told))
 
-    async def tell(self, store: SqlStore) -> None:
+    async def tell(self, store: SqliteStore) -> None:
         """Publish, and settle in each way; some of it stays in hand."""
         for number in range(PUBLISHED):
             events = {(f"p-{number}", place) for place in range(EVENTS)}
@@ -92,7 +92,9 @@ def disk() -> Iterator[RecordedDisk]:
 
 def played(folder: Path, disk: RecordedDisk) -> Story:
     async def play() -> None:
-        store = SqlStore(folder, clock=FakeClock(), threads=SystemThreads(), connect=disk.connect)
+        store = SqliteStore(
+            folder, clock=FakeClock(), threads=SystemThreads(), connect=disk.connect
+        )
         disk.before_sync = story.look
         await story.tell(store)
         disk.before_sync = lambda _: None
@@ -130,7 +132,7 @@ def test_every_answered_event_is_in_the_image_of_each_sync(
     tmp_path: Path, disk: RecordedDisk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While the WAL is written back, too. What was not synced is missing, torn, or in no order."""
-    monkeypatch.setattr("shared.adapters.sql.sqlite._CHECKPOINT_PAGES", 12)
+    monkeypatch.setattr("shared.adapters.sql.sqlite.connection._CHECKPOINT_PAGES", 12)
     story = played(tmp_path / "data", disk)
 
     assert len(story.images) > 150
@@ -148,7 +150,7 @@ def test_a_commit_that_is_answered_before_its_sync_is_seen(
         connection.run("PRAGMA synchronous = NORMAL")
 
     monkeypatch.setattr(SqliteConnection, "_prepare", careless)
-    monkeypatch.setattr("shared.adapters.sql.sqlite._CHECKPOINT_PAGES", 12)
+    monkeypatch.setattr("shared.adapters.sql.sqlite.connection._CHECKPOINT_PAGES", 12)
     story = played(tmp_path / "data", disk)
     monkeypatch.undo()
 

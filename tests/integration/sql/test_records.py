@@ -14,7 +14,7 @@ import pytest
 from pushgrid.testing.memory import START, FakeClock
 from shared.adapters.sql.attempts import SqlAttempts
 from shared.adapters.sql.database import Row
-from shared.adapters.sql.store import SqlStore
+from shared.adapters.sql.sqlite.store import SqliteStore
 from shared.adapters.threads import SystemThreads
 from shared.engine.ports import CUSTOM_TOPICS, PROCESSES, STATE, Table
 from shared.metrics import Metric, Series
@@ -26,17 +26,19 @@ ODD = "\0 \ud800 ü"  # what PostgreSQL takes in no text
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[SqlStore]:
-    with closing(SqlStore(tmp_path / "data", clock=FakeClock(), threads=SystemThreads())) as store:
+def store(tmp_path: Path) -> Iterator[SqliteStore]:
+    with closing(
+        SqliteStore(tmp_path / "data", clock=FakeClock(), threads=SystemThreads())
+    ) as store:
         yield store
 
 
-def rows_of(store: SqlStore, table: str) -> list[Row]:
+def rows_of(store: SqliteStore, table: str) -> list[Row]:
     statement = f"SELECT * FROM {table}"  # noqa: S608 - a name of ours
     return store.database.read(lambda reading: reading.rows(statement))
 
 
-def test_the_oldest_attempts_go_first_when_there_are_too_many(store: SqlStore) -> None:
+def test_the_oldest_attempts_go_first_when_there_are_too_many(store: SqliteStore) -> None:
     """In whole hours of publishing, also where none is older than it may be."""
     attempts = SqlAttempts(store.database, most_bytes=20_000)
     for hours in range(8):
@@ -60,7 +62,7 @@ def test_the_oldest_attempts_go_first_when_there_are_too_many(store: SqlStore) -
     assert dropped == 0  # no day is older than seven
 
 
-def test_the_attempts_of_an_event_are_found_by_their_index(store: SqlStore) -> None:
+def test_the_attempts_of_an_event_are_found_by_their_index(store: SqliteStore) -> None:
     store.attempts.write([a_record()])
     plan = store.database.read(
         lambda reading: reading.rows(
@@ -73,7 +75,7 @@ def test_the_attempts_of_an_event_are_found_by_their_index(store: SqlStore) -> N
     assert "attempts_event" in str(plan)
 
 
-def test_no_text_column_gets_what_postgresql_refuses(store: SqlStore) -> None:
+def test_no_text_column_gets_what_postgresql_refuses(store: SqliteStore) -> None:
     outcome = replace(an_outcome(), detail=ODD)
     record = a_record(event_id=ODD, why=ODD, subject=ODD, event=ODD, outcome=outcome)
     store.attempts.write([record])
@@ -97,7 +99,7 @@ def test_no_text_column_gets_what_postgresql_refuses(store: SqlStore) -> None:
     assert all(text.isprintable() for text in texts)
 
 
-def test_a_change_of_topics_or_subscriptions_is_a_new_version(store: SqlStore) -> None:
+def test_a_change_of_topics_or_subscriptions_is_a_new_version(store: SqliteStore) -> None:
     """Not the state of the deployment, health or replays."""
     documents, versions = store.documents, [store.documents.read_version()]
     for table, partition in (
@@ -118,7 +120,7 @@ def test_a_change_of_topics_or_subscriptions_is_a_new_version(store: SqlStore) -
     assert versions == [first, first + 1, *[first + 2] * 5, first + 3]
 
 
-def test_dead_letters_are_kept_for_their_time(store: SqlStore) -> None:
+def test_dead_letters_are_kept_for_their_time(store: SqliteStore) -> None:
     here = DeadLetterDestination(container="dead")
     for number in range(3):
         store.dead_letters.write(here, f"a/{number}.json", b"[]")

@@ -19,7 +19,7 @@ from shared.adapters.sql.database import ReadTransaction
 from shared.adapters.sql.messages import open_keys, open_text, parts_of
 from shared.adapters.sql.postgres.store import PostgresStore
 from shared.adapters.sql.settling import SqlSettling
-from shared.adapters.sql.store import SqlStore
+from shared.adapters.sql.sqlite.store import SqliteStore
 from shared.adapters.sql.traits import SQL
 from shared.arm.subscription_codec import to_subscription_in_force, with_pause, without_pause
 from shared.delivery.delivery import Delivery
@@ -59,7 +59,7 @@ def text_of(parts: Sequence[MessagePart]) -> str:
 class InHand:
     """A message in hand, and what settles it."""
 
-    def __init__(self, store: SqlStore | PostgresStore, lease: Lease) -> None:
+    def __init__(self, store: SqliteStore | PostgresStore, lease: Lease) -> None:
         self.store, self.lease, self.counted = store, lease, Counted()
         self.settling = SqlSettling(
             database=store.database,
@@ -243,7 +243,7 @@ def test_nothing_is_stored_of_a_settlement_that_fails(
     async def deliver() -> None:
         async with in_hand(folder, clock, "crm") as message:
             (crm,) = parts("crm")
-            assert isinstance(message.store, SqlStore)
+            assert isinstance(message.store, SqliteStore)
             connection, faults = message.store.database._connection, [apsw.FullError("full")]
             commit = connection.commit
 
@@ -275,7 +275,7 @@ def test_what_an_earlier_try_has_stored_is_settled_already(
     async def deliver() -> None:
         async with in_hand(folder, clock, *names) as message:
             crm = parts("crm")[0]
-            assert isinstance(message.store, SqlStore)
+            assert isinstance(message.store, SqliteStore)
             connection, faults = message.store.database._connection, [apsw.IOError("sync")]
             commit = connection.commit
 
@@ -511,7 +511,7 @@ def test_a_late_success_takes_back_what_was_stored_though_the_commit_seemed_to_f
 ) -> None:
     async def deliver() -> None:
         async with in_hand(folder, clock, "crm") as message:
-            assert isinstance(message.store, SqlStore)
+            assert isinstance(message.store, SqliteStore)
             connection, faults = message.store.database._connection, [apsw.FullError("full")]
             commit = connection.commit
 
@@ -537,7 +537,7 @@ def test_a_late_success_takes_back_what_was_stored_though_the_commit_seemed_to_f
 class Paused:
     """The subscription `crm`, and what is parked for its pause: messages of an event each."""
 
-    def __init__(self, store: SqlStore | PostgresStore) -> None:
+    def __init__(self, store: SqliteStore | PostgresStore) -> None:
         self.documents = store.documents
         self.stored = self._put(subscription(), None)
 
@@ -567,7 +567,7 @@ async def settle_held(message: InHand) -> None:
     assert answers == [Answer.SETTLED]
 
 
-async def put_and_hold(store: SqlStore | PostgresStore, many: int) -> None:
+async def put_and_hold(store: SqliteStore | PostgresStore, many: int) -> None:
     """Put messages of two events each, and hold all of them."""
     for number in range(many):
         await store.sender.put(NEW, text_of([of_publish(number)]))
@@ -589,7 +589,7 @@ def events_of(leases: Sequence[Lease]) -> list[int]:
     return [sum(len(part.deliveries) for part in parts_of(each.body)) for each in leases]
 
 
-def changed_rows(store: SqlStore) -> int:
+def changed_rows(store: SqliteStore) -> int:
     """Return how many rows have been changed since the start."""
     return int(store.database.write(lambda writing: writing.changes))  # type: ignore[attr-defined]
 
@@ -612,7 +612,7 @@ def test_what_a_pause_holds_is_parked_until_it_is_over(
             assert [each.body for each in await store.leases.claim(RETRIES, MOST)] == [b"another"]
             assert [each.events for each in store.queues.waiting().values()] == [10]
             crm.documents = store.documents
-            if isinstance(store, SqlStore):
+            if isinstance(store, SqliteStore):
                 changes = await asyncio.to_thread(changed_rows, store)
             if how == "resumed":
                 await asyncio.to_thread(crm.resume)
@@ -621,7 +621,7 @@ def test_what_a_pause_holds_is_parked_until_it_is_over(
             else:
                 await asyncio.to_thread(crm.pause, START + HOUR)
             # The document, and the version of the catalogue.
-            if isinstance(store, SqlStore):
+            if isinstance(store, SqliteStore):
                 assert await asyncio.to_thread(changed_rows, store) == changes + 2
             leases = await store.leases.claim(RETRIES, MOST)
             assert sum(events_of(leases)) == 10
@@ -692,7 +692,7 @@ def test_what_is_held_and_not_paused_comes_when_it_is_due(
 def test_more_than_there_is_room_for_is_freed_bit_by_bit(
     folder: Place, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("shared.adapters.sql.leases._BATCH", 2)
+    monkeypatch.setattr("shared.adapters.sql.hand.BATCH", 2)
 
     async def deliver() -> None:
         async with running(folder, clock) as store:
@@ -770,7 +770,7 @@ def test_no_event_is_lost_or_doubled_whatever_is_settled_and_killed(
     folder: Place, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     """Parts are settled whole or bit by bit, in any order, and the process is killed at times."""
-    monkeypatch.setattr("shared.adapters.sql.leases.DEATHS", 99)  # none is poison
+    monkeypatch.setattr("shared.adapters.sql.suspects.DEATHS", 99)  # none is poison
     chance = Random(seed)
     names = ("crm", "erp", "wms")
 
@@ -820,7 +820,7 @@ async def settle_by(chance: Random, message: InHand, clock: FakeClock) -> Counte
     return delivered
 
 
-def open_events(store: SqlStore | PostgresStore) -> Counter[tuple[str, int]]:
+def open_events(store: SqliteStore | PostgresStore) -> Counter[tuple[str, int]]:
     """Return the events of all messages, as the next process gets them."""
 
     def read(reading: ReadTransaction) -> Counter[tuple[str, int]]:

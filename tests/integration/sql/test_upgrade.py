@@ -16,7 +16,7 @@ import pytest
 
 from pushgrid.testing.memory import FakeClock, ScriptedPusher
 from shared.adapters.sql import migrations
-from shared.adapters.sql.folder import StoreRefused
+from shared.adapters.sql.database import StoreRefused
 from shared.adapters.sql.migrations import Migration
 from tests.integration.sql.databases import opened
 from tests.integration.sql.test_app import serving, until
@@ -41,7 +41,7 @@ def left_by_schema_1(folder: Path) -> Path:
 def know(monkeypatch: pytest.MonkeyPatch, *steps: Migration) -> None:
     """Let this be a program that has these steps, too."""
     monkeypatch.setattr(migrations, "_STEPS", (*migrations._STEPS, *steps))
-    for module in ("migrations", "sqlite"):
+    for module in ("migrations", "sqlite.files"):
         monkeypatch.setattr(f"shared.adapters.sql.{module}.LATEST", migrations._STEPS[-1].number)
 
 

@@ -12,7 +12,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from shared.adapters.sql.store import SqlStore
+from shared.adapters.sql.sqlite.store import SqliteStore
 from shared.adapters.threads import SystemThreads
 from shared.clock import SystemClock
 from shared.engine.ports import Queue
@@ -26,7 +26,7 @@ def say(*words: object) -> None:
     print(*words, flush=True)
 
 
-async def publish(store: SqlStore, name: str) -> None:
+async def publish(store: SqliteStore, name: str) -> None:
     number = 0
     while True:
         number += 1
@@ -40,7 +40,7 @@ async def publish(store: SqlStore, name: str) -> None:
             say("answered", text.split()[0])
 
 
-async def deliver(store: SqlStore) -> None:
+async def deliver(store: SqliteStore) -> None:
     """End every other message; the others stay in hand."""
     while True:
         with suppress(StorageUnavailable):
@@ -53,7 +53,7 @@ async def deliver(store: SqlStore) -> None:
 
 
 async def main(folder: Path, name: str, low_water: int = 0) -> None:
-    store = SqlStore(folder, clock=SystemClock(), threads=SystemThreads(), low_water=low_water)
+    store = SqliteStore(folder, clock=SystemClock(), threads=SystemThreads(), low_water=low_water)
     say("ready")
     publishers = [publish(store, f"{name}.{number}") for number in range(PUBLISHERS)]
     await asyncio.gather(deliver(store), *publishers)

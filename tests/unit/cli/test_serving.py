@@ -15,7 +15,7 @@ from cli.local.known_locally import LocalDeployment, find_local, recorded
 from cli.moving import FORM
 from pushgrid.testing.memory import FakeClock
 from server.data_folder import KEY, admin_key, take_folder
-from shared.adapters.sql.store import SqlStore
+from shared.adapters.sql.sqlite.store import SqliteStore
 from shared.adapters.threads import SystemThreads
 from shared.deadletter.blob_summary import BlobSummary
 from shared.engine.ports import CUSTOM_TOPICS, Table
@@ -57,17 +57,17 @@ def test_while_it_runs_its_key_is_read_where_it_stands(tmp_path: Path) -> None:
 
 
 @contextmanager
-def serving(folder: Path) -> Iterator[SqlStore]:
+def serving(folder: Path) -> Iterator[SqliteStore]:
     take_folder(folder)
-    with closing(SqlStore(folder, clock=FakeClock(), threads=SystemThreads())) as store:
+    with closing(SqliteStore(folder, clock=FakeClock(), threads=SystemThreads())) as store:
         yield store
 
 
-def make(store: SqlStore, topic: str) -> None:
+def make(store: SqliteStore, topic: str) -> None:
     store.documents.put(Table.TOPICS, CUSTOM_TOPICS, topic, {}, None)
 
 
-def topics(store: SqlStore) -> list[str]:
+def topics(store: SqliteStore) -> list[str]:
     return [each.name for each in store.documents.list(Table.TOPICS, CUSTOM_TOPICS)]
 
 

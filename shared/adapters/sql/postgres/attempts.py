@@ -22,7 +22,7 @@ class PostgresAttempts(SqlAttempts):
 
     def __init__(self, database: PostgresDatabase, clock: Clock, most_bytes: int) -> None:
         super().__init__(database, most_bytes)
-        self._apart = database.apart
+        self._apart = database.connections.apart
         self._clock = clock
 
     def make_days(self) -> None:

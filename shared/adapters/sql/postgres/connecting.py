@@ -17,7 +17,7 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import Conninfo
 from psycopg.types.numeric import Int8Dumper
 
-from shared.errors import InvalidSettings
+from shared.adapters.sql.database import StoreRefused
 
 SCHEMA = "pushgrid"
 OLDEST, NEWEST = 14, 18  # versions of the server
@@ -43,19 +43,15 @@ SECRETS = {each.keyword.decode() for each in Conninfo.get_defaults() if each.dis
 _AUTHORITY = re.compile(r"postgres(ql)?://([^@/]*@)?[^@/]*(/[^@/]*)?")
 
 
-class PostgresRefused(InvalidSettings):
-    """The database can't be used as it is; the message says what to do."""
-
-
 def read_url(text: str) -> dict[str, Any]:
     """
     Return libpq's parameters of a URL.
 
     Raises:
-        PostgresRefused: it is none; the message does not show it, since it may have a password.
+        StoreRefused: it is none; the message does not show it, since it may have a password.
     """
     if not text.startswith(("postgresql://", "postgres://")):
-        raise PostgresRefused(
+        raise StoreRefused(
             "The store is no URL of PostgreSQL: write postgresql://USER@HOST:PORT/DATABASE, with "
             "several hosts as HOST:PORT,HOST:PORT."
         )
@@ -65,7 +61,7 @@ def read_url(text: str) -> dict[str, Any]:
             return found
     except psycopg.Error:
         pass  # its text may have the password
-    raise PostgresRefused(
+    raise StoreRefused(
         "The store's URL can't be read: write postgresql://USER@HOST:PORT/DATABASE, with libpq's "
         "parameters alone after ?, and @ : / ? in names and passwords as %40 %3A %2F %3F."
     )
@@ -123,16 +119,16 @@ class Connecting:
         return connection
 
     def check(self, *, allows_async: bool = False) -> str | None:
-        """Return what is doubtful. Raises PostgresRefused: the database can't be used."""
+        """Return what is doubtful. Raises StoreRefused: the database can't be used."""
         try:
             with self.open() as connection:
                 return check(connection, allows_async=allows_async)
         except psycopg.Error as error:
             raise self.refusal(error) from None
 
-    def refusal(self, error: psycopg.Error) -> PostgresRefused:
+    def refusal(self, error: psycopg.Error) -> StoreRefused:
         """Say why the database can't be used, and what to do."""
-        return PostgresRefused(f"The database {self.place} can't be used: {self.said(error)}")
+        return StoreRefused(f"The database {self.place} can't be used: {self.said(error)}")
 
     def said(self, error: psycopg.Error) -> str:
         """Return what has failed and what to do, without where the database is if that is known."""
@@ -230,11 +226,11 @@ def check(connection: psycopg.Connection[Any], *, allows_async: bool = False) ->
     Check version and settings of the server; return what is doubtful.
 
     Raises:
-        PostgresRefused: it can't be used; the message says what to do.
+        StoreRefused: it can't be used; the message says what to do.
     """
     version = connection.info.server_version // 10_000
     if not OLDEST <= version <= NEWEST:
-        raise PostgresRefused(
+        raise StoreRefused(
             f"The server is PostgreSQL {version}: use one from {OLDEST} to {NEWEST}."
         )
     ((mode,),) = connection.execute("SHOW synchronous_commit").fetchall()
@@ -246,4 +242,4 @@ def check(connection: psycopg.Connection[Any], *, allows_async: bool = False) ->
     )
     if allows_async:
         return f"{said}; --unsafe-store allows it"
-    raise PostgresRefused(f"{said}, or start with --unsafe-store.")
+    raise StoreRefused(f"{said}, or start with --unsafe-store.")

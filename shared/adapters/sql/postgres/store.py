@@ -6,27 +6,27 @@ from typing import Any
 
 from shared.adapters.sql.postgres.attempts import PostgresAttempts
 from shared.adapters.sql.postgres.database import PostgresDatabase
-from shared.adapters.sql.store import SqlParts
+from shared.adapters.sql.store import SqlStore
 from shared.clock import Clock
-from shared.engine.ports.measures import StoreMeasure
 
 #: Seconds between looks for what others have stored: less than it is claimed `AHEAD`, so that it is
 #: in hand when it is due.
 LOOK_EVERY = 0.75
 
 
-class PostgresStore(SqlParts):
+class PostgresStore(SqlStore):
     """
     Store in *database*, until `close`.
 
     All goes by the time of the database, unless a *clock* is given. *others* are those of
-    `SqlParts`.
+    `SqlStore`.
 
     Raises:
         StorageUnavailable: the database does not answer.
     """
 
     attempts: PostgresAttempts
+    database: PostgresDatabase
 
     def __init__(
         self,
@@ -36,36 +36,13 @@ class PostgresStore(SqlParts):
         look_every: float = LOOK_EVERY,
         **others: Any,
     ) -> None:
-        self.database = database
         self.time: Clock = clock or database.time
         super().__init__(
-            database, database.numbers, clock=self.time, look_every=look_every, **others
+            database, database.next_number, clock=self.time, look_every=look_every, **others
         )
         database.in_hand = self.leases.numbers_in_hand
         database.lost = self.leases.lose
-        database.may_be_free = self.leases.look_for_the_dead
+        database.processes.may_be_free = self.leases.look_for_the_dead
         self.catalogue_version = self.documents.read_version
         self.attempts = PostgresAttempts(database, self.time, self.attempts.most_bytes)
         self.attempts.make_days()
-
-    def measures(self) -> list[StoreMeasure]:
-        commits, seconds = self.database.commit_time
-        return [
-            StoreMeasure("commits_total", "Transactions committed.", commits, only_rises=True),
-            StoreMeasure(
-                "commit_seconds_total",
-                "Seconds that commits took, with their syncs.",
-                seconds,
-                only_rises=True,
-            ),
-            *self.database.measures(),
-        ]
-
-    @property
-    def fault(self) -> str:
-        """Why nothing may be stored now; empty: the last transaction was."""
-        return self.database.fault
-
-    def close(self) -> None:
-        """Store what was asked for, and end."""
-        self.database.close()

@@ -23,7 +23,8 @@ _LOCAL = (
 )
 _BEGIN_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _LOCAL_READ = f"{_LOCAL}, set_config('statement_timeout', '{_READ_MS}', true)"
-_TIMELINE = "substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)"
+TIMELINE = "substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)"
+LOST = "PG001"  # what `hold` raises, if a process is not alive any more
 MICROS = "CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT)"  # the time now
 
 
@@ -88,9 +89,9 @@ class Transaction:
 
     # ── Beginnings ──
 
-    def begin(self, process: Process, catalogue: Catalogue = Catalogue.FREE) -> None:
+    def begin(self, process: Process, catalogue: Catalogue = Catalogue.NONE) -> None:
         """
-        Begin, and hold *process*: if it is not alive any more, this raises SQLSTATE PG001.
+        Begin, and hold *process*: if it is not alive any more, this raises `LOST`.
 
         The lock has a statement of its own: a snapshot from before it would show a number that has
         changed by then.
@@ -99,7 +100,7 @@ class Transaction:
         hold = f"{_LOCAL}, pg_advisory_xact_lock_shared($2)"
         self.execute(hold, [self._schema, process.id])
         self.execute("SELECT hold($1, $2)", [process.id, process.number])
-        if catalogue is not Catalogue.FREE:
+        if catalogue is not Catalogue.NONE:
             self.lock_catalogue(catalogue)
 
     def begin_without(self) -> None:
@@ -125,7 +126,7 @@ class Transaction:
     @property
     def timeline(self) -> str:
         """Which history of the server this is: another one after a failover or a restore."""
-        return str(self.rows(f"SELECT {_TIMELINE}")[0][0])
+        return str(self.rows(f"SELECT {TIMELINE}")[0][0])
 
 
 @cache

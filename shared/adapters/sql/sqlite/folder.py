@@ -8,17 +8,13 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from shared.errors import InvalidSettings
+from shared.adapters.sql.database import StoreRefused
 
 DATABASE = "pushgrid.db"
 BACKUPS = "backups"
 _NEXT = "next.db"  # in the folder of a former database: what replaces it
 _LOCK = "lock"
 _FOLDER_MODE, FILE_MODE = 0o700, 0o600
-
-
-class StoreRefused(InvalidSettings):
-    """The store can't be used as it is; the message says what to do."""
 
 
 def sync(path: Path) -> None:

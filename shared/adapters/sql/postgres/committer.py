@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass
 from secrets import randbits
 from typing import Any, NamedTuple
 
@@ -18,11 +17,11 @@ import psycopg
 from psycopg.errors import Diagnostic
 
 from shared import telemetry
-from shared.adapters.sql.database import Catalogue, Row, Write, new_id
+from shared.adapters.sql.database import Catalogue, Row, StoreRefused, new_id
 from shared.adapters.sql.dialects import MOST_NUMBER, NUMBER_BITS
-from shared.adapters.sql.group_writer import GroupWriter, WriteResult
-from shared.adapters.sql.postgres.connecting import Connecting, PostgresRefused
-from shared.adapters.sql.postgres.transaction import Process, Transaction
+from shared.adapters.sql.group_writer import GroupWrite, WriteResult, unavailable
+from shared.adapters.sql.postgres.connecting import Connecting
+from shared.adapters.sql.postgres.transaction import LOST, Process, Transaction
 from shared.adapters.sql.tally import CountedRows
 from shared.engine.ports import Threads
 from shared.errors import StorageUnavailable, Unstorable
@@ -31,24 +30,10 @@ _ID_BITS = 63 - NUMBER_BITS
 _TRIES = 4  # of a transaction that the server gives up for others' sake
 _REPEATED_FOR = 10.0  # seconds; then it is 503
 _PAUSE = 0.2
-_LOST = "PG001"  # of the function `hold`
 _AGAIN = ("40001", "40P01", "55P03")  # serialization, deadlock, lock timeout
 _READ_ONLY = ("0A000", "25006")  # as BEGIN says it on a standby; by a setting
 _TOO_LARGE = ("54000", "22021")  # limits of the program; characters that it can't have
 _NOT_REPLICATED = "01000"  # a warning's, if somebody cancels the wait for a standby
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupWrite:
-    """A write, with what its transaction has to know before it begins."""
-
-    call: Write[Any]
-    births: Collection[int] = ()  # all messages that it stores, if it takes them in hand
-    claims: Collection[int] = ()  # those that it takes in hand otherwise, once it has run
-    catalogue: Catalogue = Catalogue.FREE
-
-    def __call__(self, writing: Any) -> Any:
-        return self.call(writing)
 
 
 class Own(NamedTuple):
@@ -67,16 +52,16 @@ class _UnknownOutcome(Exception):
     """The commit was sent, and its answer is missing."""
 
 
-class PostgresWriter(GroupWriter):
+class PostgresCommitter:
     """
-    Runs writes on one connection.
+    Committer on one connection.
 
     *in_hand* returns the numbers of the messages in hand. *lost* is called when they are no longer
     this process's. *draw* returns a number of so many bits that nobody can guess, *new_id* 32
     hexadecimal digits that nothing else has.
 
     Raises:
-        PostgresRefused: the database can't be used.
+        StoreRefused: the database can't be used.
     """
 
     def __init__(  # noqa: PLR0913 - this is all, and each by its name
@@ -111,17 +96,9 @@ class PostgresWriter(GroupWriter):
             self.own = self._register()
         except psycopg.Error as error:
             raise connecting.refusal(error) from None
-        super().__init__(self, threads)  # type: ignore[arg-type]
 
     def tidy(self) -> None:
         """Nothing is due after a commit."""
-
-    def close(self) -> None:
-        """Commit what was asked for, and end."""
-        if self._closed:  # by the thread itself, at its end
-            self._disconnect()
-        else:
-            super().close()
 
     def renewed(self, own: Own) -> None:
         """Note a renewal, unless it was of a process that this one is no more."""
@@ -145,9 +122,8 @@ class PostgresWriter(GroupWriter):
 
     # ── A group ──
 
-    def _commit(self, writes: Sequence[Write[Any]]) -> Sequence[WriteResult]:
-        group = [each if isinstance(each, GroupWrite) else GroupWrite(call=each) for each in writes]
-        change = [each for each in group if each.catalogue is Catalogue.EXCLUSIVE]
+    def commit(self, group: Sequence[GroupWrite]) -> Sequence[WriteResult]:
+        change = [each for each in group if each.options.catalogue is Catalogue.EXCLUSIVE]
         if not change or len(change) == len(group):
             return self._commit_group(group)
         # Whoever changes the catalogue holds nothing else.
@@ -162,13 +138,11 @@ class PostgresWriter(GroupWriter):
         try:
             results = self._known(group)
             self.fault = ""
-        except (psycopg.Error, StorageUnavailable, _LostProcess, PostgresRefused) as error:
+        except (psycopg.Error, StorageUnavailable, _LostProcess, StoreRefused) as error:
             detail = f"{type(error).__name__}: {error}"
             telemetry.error("storage.failed", error=type(error).__name__, detail=detail)
             self.fault = self._said(error)
-            failed = StorageUnavailable()
-            failed.__cause__ = error
-            return [WriteResult(error=failed) for _ in group]
+            return [WriteResult(error=unavailable(error)) for _ in group]
         finally:
             self.busy_since = None
         return results
@@ -213,7 +187,7 @@ class PostgresWriter(GroupWriter):
             _UnknownOutcome: it may be stored.
             _LostProcess, psycopg.Error: it is not.
         """
-        connection, catalogue = self._open(), max(each.catalogue for each in group)
+        connection, catalogue = self._open(), max(each.options.catalogue for each in group)
         is_sent, began = False, self._monotonic()
         try:
             with nullcontext() if is_careful else connection.pipeline():
@@ -242,7 +216,7 @@ class PostgresWriter(GroupWriter):
             return self._run_apart(transaction, write)
         before = transaction.changes
         try:
-            return WriteResult(write(transaction))
+            return WriteResult(write.call(transaction))
         except psycopg.Error:
             raise
         except Exception as error:  # noqa: BLE001 - its caller gets it
@@ -254,9 +228,9 @@ class PostgresWriter(GroupWriter):
         transaction.execute("SAVEPOINT one")
         error: BaseException
         try:
-            result = WriteResult(write(transaction))
+            result = WriteResult(write.call(transaction))
         except psycopg.Error as fault:
-            if _is_cut(fault) or fault.sqlstate in (*_AGAIN, _LOST, *_READ_ONLY):
+            if _is_cut(fault) or fault.sqlstate in (*_AGAIN, LOST, *_READ_ONLY):
                 raise
             error = Unstorable() if fault.sqlstate in _TOO_LARGE else StorageUnavailable(str(fault))
             error.__cause__ = fault
@@ -285,8 +259,8 @@ class PostgresWriter(GroupWriter):
             except psycopg.Error:
                 is_broken = True
         if is_broken or error.sqlstate in _READ_ONLY:
-            self._disconnect()
-        if error.sqlstate == _LOST:
+            self.close()
+        if error.sqlstate == LOST:
             raise _LostProcess from error
         if is_broken and is_sent:
             raise _UnknownOutcome(str(error)) from error
@@ -323,10 +297,8 @@ class PostgresWriter(GroupWriter):
         claimed, and ended: repeated, it would be there again.
         """
         telemetry.warning("storage.repeated", detail=str(error))
-        failed = StorageUnavailable()
-        failed.__cause__ = error
-        births = [each for each in group if each.births]
-        claims = [number for each in group for number in each.claims]
+        births = [each for each in group if each.options.births]
+        claims = [number for each in group for number in each.options.claims]
         give_up_at, self._is_doubtful = self._monotonic() + _REPEATED_FOR, True
         while True:
             try:
@@ -342,7 +314,7 @@ class PostgresWriter(GroupWriter):
                 self._sleep(_PAUSE)
             else:
                 break
-        return [of.get(id(each), WriteResult(error=failed)) for each in group]
+        return [of.get(id(each), WriteResult(error=unavailable(error))) for each in group]
 
     def _renumber(
         self, births: Sequence[GroupWrite], claims: Collection[int]
@@ -356,7 +328,7 @@ class PostgresWriter(GroupWriter):
             _LostProcess: this process was judged dead.
             _UnknownOutcome, psycopg.Error: it may have the next number.
         """
-        born = [number for each in births for number in each.births]
+        born = [number for each in births for number in each.options.births]
         numbers = [*self._in_hand(), *claims, *born]
         connection, former = self._open(), self.own
         is_sent, began, sent = False, self._monotonic(), self._boottime()
@@ -412,7 +384,7 @@ class PostgresWriter(GroupWriter):
             )
             transaction.execute("COMMIT")
         except psycopg.Error:
-            self._disconnect()
+            self.close()
             raise
         return Own(process, 0, sent)
 
@@ -427,7 +399,7 @@ class PostgresWriter(GroupWriter):
         if said.sqlstate == _NOT_REPLICATED and said.severity_nonlocalized == "WARNING":
             self._is_unreplicated = True
 
-    def _disconnect(self) -> None:
+    def close(self) -> None:
         connection, self._connection_ = self._connection_, None
         if connection:
             self._is_doubtful = True  # It may have been restored meanwhile.
@@ -437,7 +409,7 @@ class PostgresWriter(GroupWriter):
 
 def is_lost(error: BaseException | None) -> bool:
     """Tell whether a process was not alive any more, or had another number."""
-    return isinstance(error, psycopg.Error) and error.sqlstate == _LOST
+    return isinstance(error, psycopg.Error) and error.sqlstate == LOST
 
 
 def _is_ours(known: Own, row: Row, timeline: str) -> bool:

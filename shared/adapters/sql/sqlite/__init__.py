@@ -1,0 +1,1 @@
+"""The store in SQLite, in a folder that one process has."""
