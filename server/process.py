@@ -67,7 +67,7 @@ DELIVERING_SECONDS = 20.0  # at the end, for messages under way
 _ANSWERING_SECONDS = 5.0  # and for requests
 STORING_SECONDS = 5.0  # and for what is in memory
 #: Seconds that an end in order takes at most.
-LONGEST_END = DELIVERING_SECONDS + _ANSWERING_SECONDS + 2 * STORING_SECONDS
+LONGEST_END = HANDING_SECONDS + DELIVERING_SECONDS + _ANSWERING_SECONDS + 2 * STORING_SECONDS
 _PORT_TRIES = 30  # in 3 s
 _PRIVATE = 0o077
 _ADMIN_KEY = NAMES["admin_key"]

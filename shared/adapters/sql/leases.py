@@ -1,8 +1,9 @@
 """
-Hands messages to this process. The lock of the folder is their lease: no renewal, no clock.
+Hands messages to this process. A message in hand has the number of its run: that is its lease.
 
-A message in hand has the number of the run. A lower number is that of a process that has died: its
-messages are free by definition, and its death is counted when they are claimed.
+What a dead process had is free by definition, and the death is counted when it is claimed. In a
+folder, whose lock one process has, each lower number is that of a dead one; on PostgreSQL
+`processes` tells who is dead, and which number of theirs counts (`dialects.py`).
 """
 
 from __future__ import annotations
