@@ -52,7 +52,7 @@ HOMES = (
         },
     ),
     Played(
-        "serve",
+        "sqlite",
         seeds=(*range(10), 11, 34, 57),
         repeated=(0, 1, 2, 3, 0, 1, 2, 3),
         least=4_000,
