@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import requests
 
-from bench import on_postgres
+from bench import postgres_servers
 from bench.disk import compiler, counted_syncs, sync_ms
 from bench.load import Case, progress, publish, running_sink, subscribed
 from bench.peers.cases import CASES as PEERS
@@ -329,9 +329,9 @@ CASES: dict[str, Measure] = {
     "retries, PostgreSQL": partial(retries, _POSTGRES),
     "a million wait, 64 a message, PostgreSQL": partial(waiting, 64, _POSTGRES),
     "a million wait, 1 a message, PostgreSQL": partial(waiting, 1, _POSTGRES),
-    "two servers on one PostgreSQL": on_postgres.two_servers,
-    "limits over two servers": on_postgres.limits,
-    "horizon held": on_postgres.horizon,
+    "two servers on one PostgreSQL": postgres_servers.two_servers,
+    "limits over two servers": postgres_servers.limits,
+    "horizon held": postgres_servers.horizon,
 }
 
 

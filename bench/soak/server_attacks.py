@@ -14,7 +14,6 @@ import requests
 
 from bench.soak.kills import REACHED_IN, SIDES, brief_steps_at, killed_by, steps_at
 from bench.soak.outages import SECONDS, Outage, during, few_descriptors, frozen
-from bench.soak.served_deployment import ServedDeployment, ServedStage, can_have_disk
 from bench.soak.soak_deployment import (
     Attacked,
     SoakDeployment,
@@ -22,6 +21,7 @@ from bench.soak.soak_deployment import (
     one_after_the_other,
     wait_until,
 )
+from bench.soak.sqlite_deployment import SqliteDeployment, SqliteStage, can_have_disk
 from bench.soak.traffic import TOPIC
 from testbed.arm import Arm
 
@@ -42,9 +42,9 @@ BRIEF = (
     *("begin", "insert messages", "insert payloads", "commit", "delete messages"),
     *("update messages run", "insert blobs", "sync wal", "wal_checkpoint"),
 )
-STAGE = ServedStage()
+STAGE = SqliteStage()
 #: More than the server wants to be free, which the ballast takes away.
-SMALL_DISK = ServedStage(disk="330m")
+SMALL_DISK = SqliteStage(disk="330m")
 _PAUSED = "steady"
 _LOW, _FULL = 120, 330  # MB of ballast: less is free than is wanted; nothing is
 _MB = 1024 * 1024
@@ -75,10 +75,10 @@ def brief_kill_steps(chance: Random) -> list[Step[SoakDeployment]]:
     return brief_steps_at(BRIEF, chance)
 
 
-def killed_at_pause(kind: str, side: str) -> Callable[[ServedDeployment], Attacked]:
+def killed_at_pause(kind: str, side: str) -> Callable[[SqliteDeployment], Attacked]:
     """Make an attack that kills the process while a pause parks events, or when they are freed."""
 
-    def attack(deployment: ServedDeployment) -> Attacked:
+    def attack(deployment: SqliteDeployment) -> Attacked:
         def act(action: str) -> None:
             Arm(deployment.url).act(TOPIC, _PAUSED, action)
 
@@ -99,10 +99,10 @@ def killed_at_pause(kind: str, side: str) -> Callable[[ServedDeployment], Attack
     return attack
 
 
-def killed_at_start(kind: str, side: str) -> Callable[[ServedDeployment], Attacked]:
+def killed_at_start(kind: str, side: str) -> Callable[[SqliteDeployment], Attacked]:
     """Make an attack that kills the process, and the next one as it starts."""
 
-    def attack(deployment: ServedDeployment) -> Attacked:
+    def attack(deployment: SqliteDeployment) -> Attacked:
         accepted = deployment.ledger.accepted
         with deployment.traffic.flowing():
             wait_until(lambda: bool(accepted), REACHED_IN)
@@ -117,10 +117,10 @@ def killed_at_start(kind: str, side: str) -> Callable[[ServedDeployment], Attack
     return attack
 
 
-def burst_steps(chance: Random) -> list[Step[ServedDeployment]]:
+def burst_steps(chance: Random) -> list[Step[SqliteDeployment]]:
     """Return a step that kills at short intervals, ready or not."""
 
-    def attack(deployment: ServedDeployment) -> Attacked:
+    def attack(deployment: SqliteDeployment) -> Attacked:
         deliveries, accepted = 0, deployment.ledger.accepted
         with deployment.traffic.flowing():
             wait_until(lambda: bool(accepted), REACHED_IN)
@@ -136,10 +136,10 @@ def burst_steps(chance: Random) -> list[Step[ServedDeployment]]:
     return [Step("kill -9 at short intervals", attack)]
 
 
-def restart_steps(_: Random) -> list[Step[ServedDeployment]]:
+def restart_steps(_: Random) -> list[Step[SqliteDeployment]]:
     """Return a step that ends the server in order, and starts it again: nothing is repeated."""
 
-    def attack(deployment: ServedDeployment) -> Attacked:
+    def attack(deployment: SqliteDeployment) -> Attacked:
         ended = 0
         with deployment.traffic.flowing():
             for _ in range(_RESTARTS):
@@ -152,7 +152,7 @@ def restart_steps(_: Random) -> list[Step[ServedDeployment]]:
     return [Step("SIGTERM", attack)]
 
 
-def outage_steps(_: Random) -> list[Step[ServedDeployment]]:
+def outage_steps(_: Random) -> list[Step[SqliteDeployment]]:
     """Return a step for each thing that is taken away."""
     return [
         Step("database locked", failing(locked, _LOCKED)),
@@ -162,18 +162,18 @@ def outage_steps(_: Random) -> list[Step[ServedDeployment]]:
     ]
 
 
-def frozen_steps(_: Random) -> list[Step[ServedDeployment]]:
+def frozen_steps(_: Random) -> list[Step[SqliteDeployment]]:
     """Return a step that stops the process: what was under way may be taken for unanswered."""
     return [Step("server frozen", during(frozen, seconds=_FROZEN, may_repeat=True))]
 
 
-def brief_outage_steps(_: Random) -> list[Step[ServedDeployment]]:
+def brief_outage_steps(_: Random) -> list[Step[SqliteDeployment]]:
     """Return one step with those that take no longer than it takes to see them."""
     attacks = [failing(locked, _LOCKED), failing(failing_syncs), ended_by_its_disk]
     return [Step("outages", one_after_the_other(attacks))]
 
 
-def disk_steps(_: Random) -> list[Step[ServedDeployment]]:
+def disk_steps(_: Random) -> list[Step[SqliteDeployment]]:
     """Return a step that fills the disk; none where a program can't have one of its own."""
     if not can_have_disk():
         return []
@@ -182,12 +182,12 @@ def disk_steps(_: Random) -> list[Step[ServedDeployment]]:
 
 
 def failing(
-    outage: Outage[ServedDeployment], seconds: float = SECONDS, event: str = "storage.failed"
-) -> Callable[[ServedDeployment], Attacked]:
+    outage: Outage[SqliteDeployment], seconds: float = SECONDS, event: str = "storage.failed"
+) -> Callable[[SqliteDeployment], Attacked]:
     """Make an attack that counts only if the server has logged an *event* meanwhile."""
     attack = during(outage, seconds=seconds)
 
-    def counted(deployment: ServedDeployment) -> Attacked:
+    def counted(deployment: SqliteDeployment) -> Attacked:
         before = deployment.logged[event]
         done = attack(deployment)
         return done if deployment.logged[event] > before else done._replace(runs=0)
@@ -196,7 +196,7 @@ def failing(
 
 
 @contextmanager
-def locked(deployment: ServedDeployment) -> Iterator[None]:
+def locked(deployment: SqliteDeployment) -> Iterator[None]:
     """Let another program write into the database, and take its time."""
     with closing(deployment.open(apsw.SQLITE_OPEN_READWRITE)) as other:
         other.execute("BEGIN IMMEDIATE")
@@ -207,7 +207,7 @@ def locked(deployment: ServedDeployment) -> Iterator[None]:
 
 
 @contextmanager
-def failing_syncs(deployment: ServedDeployment) -> Iterator[None]:
+def failing_syncs(deployment: SqliteDeployment) -> Iterator[None]:
     """Let a sync fail now and then: the next is that of what makes it good."""
     for _ in range(5):
         deployment.server.say("fail", "sync wal", "1")
@@ -216,7 +216,7 @@ def failing_syncs(deployment: ServedDeployment) -> Iterator[None]:
     deployment.calm()
 
 
-def ended_by_its_disk(deployment: ServedDeployment) -> Attacked:
+def ended_by_its_disk(deployment: SqliteDeployment) -> Attacked:
     """Let all syncs fail: the server has to end, and another one starts."""
     process = deployment.process
     with deployment.traffic.flowing():
@@ -229,10 +229,10 @@ def ended_by_its_disk(deployment: ServedDeployment) -> Attacked:
     return Attacked(int(process.returncode == 1), deliveries)
 
 
-def ballast(size: int) -> Callable[[ServedDeployment], Iterator[None]]:
+def ballast(size: int) -> Callable[[SqliteDeployment], Iterator[None]]:
     """Return an outage in which so many MB of the disk are somebody else's, or what there are."""
 
-    def outage(deployment: ServedDeployment) -> Iterator[None]:
+    def outage(deployment: SqliteDeployment) -> Iterator[None]:
         file = deployment.disk / "ballast"
         try:
             with file.open("wb", buffering=0) as filled, suppress(OSError):  # there is no more

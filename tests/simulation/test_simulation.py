@@ -15,7 +15,7 @@ import pytest
 from tests.package_list import ROOT
 from tests.simulation import runs
 from tests.simulation.ledger import Finding
-from tests.simulation.plan import STORMS, Plan, draw_plan
+from tests.simulation.plan import STORMS, Plan, Step, draw_plan
 from tests.simulation.planted import PLANTED
 from tests.simulation.runs import first_findings, not_seen, play_all
 from tests.simulation.world import Result
@@ -158,3 +158,17 @@ def test_a_planted_bug_has_its_place(name: str) -> None:
 
     for file, old, _ in ((bug.file, bug.old, bug.new), *bug.also):
         assert (ROOT / file).read_text().count(old) == 1
+
+
+@pytest.mark.parametrize(
+    ("home", "told"),
+    [
+        ("functions", "storm {'kind': 'stored twice', 'ports': ('queues',), 'share': 0.5}"),
+        ("sqlite", "storm {'kind': 'a sync fails', 'ports': ('queues',), 'share': 0.5}"),
+        ("postgres", "storm {'kind': 'is doubted', 'share': 0.5}"),
+    ],
+)
+def test_a_storm_is_told_in_the_words_of_its_home(home: str, told: str) -> None:
+    storm = Step(1.0, "storm", {"kind": "stored twice", "ports": ("queues",), "share": 0.5})
+
+    assert runs.WORLDS[home].told(storm) == told
