@@ -23,6 +23,7 @@ from bench import postgres_servers
 from bench.disk import compiler, counted_syncs, sync_ms
 from bench.load import Case, progress, publish, running_sink, subscribed
 from bench.peers.cases import CASES as PEERS
+from bench.peers.cases import SINGLE
 from bench.peers.measuring import Figures, load, play, warm_up
 from bench.peers.pushgrid import target_of
 from bench.postgres import running_database
@@ -51,7 +52,6 @@ _SHARE = 0.6  # of the highest load
 _MESSAGES = 500  # that are stored in one transaction
 _MILLION = 1_000_000
 _POSTGRES = "PostgreSQL"
-_SINGLE = next(each.case for each in PEERS if each.name == "single events, 1 subscription")
 _PACED = next(each.case for each in PEERS if each.name == "paced at 30/s")
 
 
@@ -274,8 +274,8 @@ def half_an_hour(*, is_quick: bool) -> Iterator[PhaseResult]:
     """Measure the highest load, then a share of it for long, by minutes."""
     minutes, seconds = (2, 10.0) if is_quick else (30, 60.0)
     with running_sink() as sink, serving() as server:
-        target = target_of(server, _SINGLE, sink.url, server.process.pid)
-        highest = load(target, _SINGLE, sink, warm_up(target, _SINGLE, sink), 10.0)
+        target = target_of(server, SINGLE, sink.url, server.process.pid)
+        highest = load(target, SINGLE, sink, warm_up(target, SINGLE, sink), 10.0)
         rate = highest.delivered * _SHARE
         yield PhaseResult(
             phase="highest", figures={"delivered/s": highest.delivered, "disk sync ms": sync_ms()}
@@ -322,7 +322,7 @@ CASES: dict[str, Measure] = {
     "retries": retries,
     "a million wait, 64 a message": partial(waiting, 64),
     "a million wait, 1 a message": partial(waiting, 1),
-    "slow syncs, single events": partial(slow_syncs, _SINGLE),
+    "slow syncs, single events": partial(slow_syncs, SINGLE),
     "slow syncs, paced at 30/s": partial(slow_syncs, _PACED),
     "half an hour": half_an_hour,
     "idle, PostgreSQL": partial(idle, _POSTGRES),

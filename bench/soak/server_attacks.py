@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
@@ -10,10 +9,10 @@ from random import Random
 from typing import Any
 
 import apsw
-import requests
 
-from bench.soak.kills import REACHED_IN, SIDES, brief_steps_at, killed_by, steps_at
+from bench.soak.kills import REACHED_IN, SIDES, brief_steps_at, pause_steps, restart_steps, steps_at
 from bench.soak.outages import SECONDS, Outage, during, few_descriptors, frozen
+from bench.soak.server_deployment import ServerDeployment
 from bench.soak.soak_deployment import (
     Attacked,
     SoakDeployment,
@@ -22,8 +21,6 @@ from bench.soak.soak_deployment import (
     wait_until,
 )
 from bench.soak.sqlite_deployment import SqliteDeployment, SqliteStage, can_have_disk
-from bench.soak.traffic import TOPIC
-from testbed.arm import Arm
 
 #: What the traffic causes within seconds; see `attacked_server.kind_of`.
 KINDS = (
@@ -35,8 +32,6 @@ KINDS = (
     *(f"insert {table}" for table in ("attempts", "attempt_hours", "counts", "blobs", "documents")),
     *("delete documents", "update state value", "select"),
 )
-#: What takes a pause: the process is killed as the pause begins, or when it is over.
-PARKING, FREEING = ("insert parked",), ("delete parked",)
 #: Those of the short form: of each thing that is stored, and none that takes long to come.
 BRIEF = (
     *("begin", "insert messages", "insert payloads", "commit", "delete messages"),
@@ -45,7 +40,6 @@ BRIEF = (
 STAGE = SqliteStage()
 #: More than the server wants to be free, which the ballast takes away.
 SMALL_DISK = SqliteStage(disk="330m")
-_PAUSED = "steady"
 _LOW, _FULL = 120, 330  # MB of ballast: less is free than is wanted; nothing is
 _MB = 1024 * 1024
 _FROZEN = 35.0  # seconds: longer than it waits for an endpoint
@@ -60,43 +54,14 @@ _SHORTEST, _LONGEST = 0.1, 3.0  # seconds between two of them: it may be ready o
 def kill_steps(chance: Random) -> list[Step[Any]]:
     """Return a step for each kind of statement, write and sync."""
     starts = [killed_at_start("wal_checkpoint", each) for each in SIDES]
-    others = [Step("kill -9: wal_checkpoint of a start", one_after_the_other(starts))] + [
-        Step(
-            f"kill -9: {kind}", one_after_the_other([killed_at_pause(kind, each) for each in SIDES])
-        )
-        for kind in (*PARKING, *FREEING)
-    ]
-    found: list[Step[Any]] = [*steps_at(KINDS, chance), *others]
+    at_start = Step("kill -9: wal_checkpoint of a start", one_after_the_other(starts))
+    found: list[Step[Any]] = [*steps_at(KINDS, chance), at_start, *pause_steps()]
     chance.shuffle(found)
     return found
 
 
 def brief_kill_steps(chance: Random) -> list[Step[SoakDeployment]]:
     return brief_steps_at(BRIEF, chance)
-
-
-def killed_at_pause(kind: str, side: str) -> Callable[[SqliteDeployment], Attacked]:
-    """Make an attack that kills the process while a pause parks events, or when they are freed."""
-
-    def attack(deployment: SqliteDeployment) -> Attacked:
-        def act(action: str) -> None:
-            Arm(deployment.url).act(TOPIC, _PAUSED, action)
-
-        def arm() -> None:
-            with suppress(requests.RequestException):  # it was killed before its answer
-                if kind in PARKING:
-                    deployment.kill_at(kind, side, 1)
-                act("pause")
-                if kind in FREEING:
-                    wait_until(lambda: deployment.parked() > 0, REACHED_IN)
-                    deployment.kill_at(kind, side, 1)
-                    act("resume")
-
-        done = killed_by(deployment, arm)
-        act("resume")
-        return done
-
-    return attack
 
 
 def killed_at_start(kind: str, side: str) -> Callable[[SqliteDeployment], Attacked]:
@@ -136,20 +101,8 @@ def burst_steps(chance: Random) -> list[Step[SqliteDeployment]]:
     return [Step("kill -9 at short intervals", attack)]
 
 
-def restart_steps(_: Random) -> list[Step[SqliteDeployment]]:
-    """Return a step that ends the server in order, and starts it again: nothing is repeated."""
-
-    def attack(deployment: SqliteDeployment) -> Attacked:
-        ended = 0
-        with deployment.traffic.flowing():
-            for _ in range(_RESTARTS):
-                time.sleep(SECONDS)
-                ended += deployment.server.end_in_order(signal.SIGTERM) == 0
-                deployment.server.start()
-            time.sleep(SECONDS)
-        return Attacked(ended)
-
-    return [Step("SIGTERM", attack)]
+def restarts(chance: Random) -> list[Step[ServerDeployment]]:
+    return restart_steps(chance, _RESTARTS)
 
 
 def outage_steps(_: Random) -> list[Step[SqliteDeployment]]:

@@ -19,8 +19,7 @@ import apsw
 
 from shared.adapters.sql.folder import DATABASE
 from shared.adapters.sql.sqlite import connect
-from tests.integration.sql.databases import restored
-from tests.integration.sql.recorded_disk import RecordedDisk
+from tests.integration.sql.recorded_disk import RecordedDisk, restored
 from tests.simulation.kernel import Process
 from tests.simulation.mirror import Draw, Fate, Mirror, StormHere
 from tests.simulation.plan import GIVES_UP
