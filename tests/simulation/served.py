@@ -15,7 +15,6 @@ from typing import Any, cast
 
 from pushgrid.testing.memory import MemoryStore
 from server.home import Home
-from server.process import LONGEST_END
 from server.worker import Worker
 from shared.app import App, BackgroundWork
 from shared.engine.ports import DeadLetters, Queue
@@ -37,6 +36,7 @@ LOSES_POWER = 0.4  # of the kills
 IN_ORDER = 0.25  # of the ends that a plan names
 STARTS_AGAIN = 5.0  # seconds after it has ended by itself
 TIMERS = {"deadletter_timer", "wake_timer"}
+WAITED_FOR = 70.0  # seconds after SIGTERM: twice as long as an end takes
 AIMED = 5  # statements of these at most, before the one that is hit
 
 
@@ -142,7 +142,7 @@ class ServedProcesses(Processes):
         instance.death = death
         _host(instance).end()
         later = partial(self._die, slot, instance, "while it ends")
-        self._kernel.at(self._kernel.now + 2 * LONGEST_END, later)
+        self._kernel.at(self._kernel.now + WAITED_FOR, later)
 
     def freeze(self, process: int, seconds: float, before: str) -> None:
         super().freeze(process % len(self.slots), seconds, before and "COMMIT")
