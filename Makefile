@@ -150,7 +150,7 @@ bench: develop $(if $(filter peers,$(OF)),$(BULLMQ)/node_modules/.stamp $(CELERY
 soak: develop ## attack a deployment for half an hour: kills, faults, outages, shortages; judges each delivery (ARGS="--minutes 5 --store sqlite": of pushgrid serve; OF=ratios: a slow endpoint, an outage)
 	@$(PY) -m bench $(or $(OF),soak) $(ARGS)
 
-simulate: develop ## play a whole deployment in simulated time, 60 seeds of it on each home (SEEDS=2000; ARGS="--home serve --seed 7 --log": one, with its story)
+simulate: develop ## play a whole deployment in simulated time, 60 seeds of it on each home (SEEDS=2000; ARGS="--home sqlite --seed 7 --log": one, with its story)
 	@$(PY) -m tests.simulation $(if $(SEEDS),--seeds $(SEEDS)) $(ARGS)
 
 clean: ## remove everything that setup and tests created

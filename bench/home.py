@@ -19,10 +19,11 @@ from typing import Any, NamedTuple
 
 import requests
 
-from bench import on_postgres
+from bench import postgres_servers
 from bench.disk import compiler, counted_syncs, sync_ms
 from bench.load import Case, progress, publish, running_sink, subscribed
 from bench.peers.cases import CASES as PEERS
+from bench.peers.cases import SINGLE
 from bench.peers.measuring import Figures, load, play, warm_up
 from bench.peers.pushgrid import target_of
 from bench.postgres import running_database
@@ -52,7 +53,6 @@ _SHARE = 0.6  # of the highest load
 _MESSAGES = 500  # that are stored in one transaction
 _MILLION = 1_000_000
 _POSTGRES = "PostgreSQL"
-_SINGLE = next(each.case for each in PEERS if each.name == "single events, 1 subscription")
 _PACED = next(each.case for each in PEERS if each.name == "paced at 30/s")
 
 
@@ -275,8 +275,8 @@ def half_an_hour(*, is_quick: bool) -> Iterator[PhaseResult]:
     """Measure the highest load, then a share of it for long, by minutes."""
     minutes, seconds = (2, 10.0) if is_quick else (30, 60.0)
     with running_sink() as sink, serving() as server:
-        target = target_of(server, _SINGLE, sink.url, server.process.pid)
-        highest = load(target, _SINGLE, sink, warm_up(target, _SINGLE, sink), 10.0)
+        target = target_of(server, SINGLE, sink.url, server.process.pid)
+        highest = load(target, SINGLE, sink, warm_up(target, SINGLE, sink), 10.0)
         rate = highest.delivered * _SHARE
         yield PhaseResult(
             phase="highest", figures={"delivered/s": highest.delivered, "disk sync ms": sync_ms()}
@@ -323,16 +323,16 @@ CASES: dict[str, Measure] = {
     "retries": retries,
     "a million wait, 64 a message": partial(waiting, 64),
     "a million wait, 1 a message": partial(waiting, 1),
-    "slow syncs, single events": partial(slow_syncs, _SINGLE),
+    "slow syncs, single events": partial(slow_syncs, SINGLE),
     "slow syncs, paced at 30/s": partial(slow_syncs, _PACED),
     "half an hour": half_an_hour,
     "idle, PostgreSQL": partial(idle, _POSTGRES),
     "retries, PostgreSQL": partial(retries, _POSTGRES),
     "a million wait, 64 a message, PostgreSQL": partial(waiting, 64, _POSTGRES),
     "a million wait, 1 a message, PostgreSQL": partial(waiting, 1, _POSTGRES),
-    "two servers on one PostgreSQL": on_postgres.two_servers,
-    "limits over two servers": on_postgres.limits,
-    "horizon held": on_postgres.horizon,
+    "two servers on one PostgreSQL": postgres_servers.two_servers,
+    "limits over two servers": postgres_servers.limits,
+    "horizon held": postgres_servers.horizon,
 }
 
 

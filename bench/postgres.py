@@ -21,15 +21,6 @@ def running_database() -> Iterator[PostgresServer]:
         yield database
 
 
-@contextmanager
-def held_horizon(database: PostgresServer) -> Iterator[None]:
-    """Keep a snapshot in the block, as `pg_dump` does: no row that dies meanwhile is removed."""
-    with database.connected() as other, other.transaction():
-        other.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-        other.execute("SELECT 1 FROM pg_class LIMIT 1")
-        yield
-
-
 def count_claims(database: PostgresServer) -> None:
     """
     Count from now on the messages that are taken in hand after their birth, and the rows read.

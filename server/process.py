@@ -13,7 +13,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from socket import socket
@@ -23,7 +23,6 @@ import uvloop
 
 from server import azure_accounts, storage_kinds
 from server.data_folder import admin_key, check_folder, drop_admin_key, lost, take_folder
-from server.deliveries import Deliveries
 from server.environment import (
     CLIENT_ADDRESS,
     UNUSED,
@@ -46,10 +45,10 @@ from server.options import (
     port_refused,
     url_of,
 )
-from server.own_work import RETURN_MEMORY, OwnWork, timers_of
 from server.sd_notify import READY, STOPPING, ServiceManager
 from server.served_app import ServedApp, new_clock
 from server.tls import ServerTls
+from server.worker import DELIVERING_SECONDS, HANDING_SECONDS, STORING_SECONDS
 from shared import telemetry
 from shared.adapters.threads import SystemThreads
 from shared.engine.ports import OffLoop, Table
@@ -62,12 +61,9 @@ from shared.wiring.settings import log_doubtful_settings
 ENDED, BROKE, REFUSED = 0, 1, 2
 
 _MOST_CONNECTIONS = 4096
-HANDING_SECONDS = 1.0  # at the end, for messages that others can have
-DELIVERING_SECONDS = 20.0  # at the end, for messages under way
-_ANSWERING_SECONDS = 5.0  # and for requests
-STORING_SECONDS = 5.0  # and for what is in memory
+_ANSWERING_SECONDS = 5.0  # at the end, for requests
 #: Seconds that an end in order takes at most.
-LONGEST_END = DELIVERING_SECONDS + _ANSWERING_SECONDS + 2 * STORING_SECONDS
+LONGEST_END = HANDING_SECONDS + DELIVERING_SECONDS + _ANSWERING_SECONDS + 2 * STORING_SECONDS
 _PORT_TRIES = 30  # in 3 s
 _PRIVATE = 0o077
 _ADMIN_KEY = NAMES["admin_key"]
@@ -190,9 +186,9 @@ class RunningServer:
         """Begin, serve, and end; return the exit code."""
         self._take_signals()
         self.app.threads.attach()
-        self.app.app  # noqa: B018 - composed first: it records what the home says of the clock
+        worker = self.app.worker  # the app is composed: it records what the home says of the clock
         try:
-            await self.home.open(self.app.give_up, self.app.has_share)
+            await worker.open()
         except InvalidSettings as error:
             raise CannotStart(error.message) from None
         settings = self.prepared.settings
@@ -205,7 +201,7 @@ class RunningServer:
             await asyncio.to_thread(self._tell_doubtful_tls)
             await self._serve()
         finally:
-            await _within(STORING_SECONDS, self.home.close())
+            await worker.close()
         return self._exit_code
 
     async def _serve(self) -> None:
@@ -214,17 +210,9 @@ class RunningServer:
         await off_loop(partial(self.beside.before_deliveries, app))
         tls = self.prepared.tls
         front = HttpFront(self._asgi(), _limits(), tls.context if tls else None)
-        deliveries = Deliveries(self.home.leases, app.deliver, app.app.store.traits.most_in_hand)
-        own_work = OwnWork(
-            self.home,
-            app.threads,
-            everywhere=[*app.app.background, RETURN_MEMORY],
-            elected=[*timers_of(app.app), *self.home.background],
-        )
         process.spare_what_lasts()
         await self._listen(front)
-        deliveries.begin()
-        own_work.begin()
+        app.worker.begin()
         tasks = [
             asyncio.create_task(each)
             for each in (
@@ -238,19 +226,15 @@ class RunningServer:
         await self._ending.wait()
         self._not_ready = "stopping"
         self.manager.tell(STOPPING)
-        telemetry.info("server.stopping", messages=deliveries.under_way)
+        telemetry.info("server.stopping", messages=app.worker.under_way)
         for task in tasks:
             task.cancel()
-        await self._end(front, deliveries, own_work)
+        await self._end(front)
 
-    async def _end(self, front: HttpFront, deliveries: Deliveries, own_work: OwnWork) -> None:
-        await deliveries.stop_taking()
-        await _within(HANDING_SECONDS, self.home.leases.hand_back())
-        await own_work.stop()
-        self.app.app.stop()
-        left = await deliveries.finish(DELIVERING_SECONDS)
+    async def _end(self, front: HttpFront) -> None:
+        left = await self.app.worker.finish()
         await front.stop(_ANSWERING_SECONDS)
-        await _within(STORING_SECONDS, self.app.app.end())
+        await self.app.worker.store()
         telemetry.info("server.stopped", unfinished=left)
 
     async def _listen(self, front: HttpFront) -> None:
@@ -336,16 +320,6 @@ def _open_standard_streams() -> None:
             os.fstat(descriptor)
         except OSError:
             os.open(os.devnull, os.O_RDWR)  # takes the lowest one that is free
-
-
-async def _within(seconds: float, work: Awaitable[object]) -> None:
-    """Wait for the last *work*; what fails in it, or takes longer, ends no other."""
-    try:
-        async with asyncio.timeout(seconds):
-            await work
-    except Exception as error:  # noqa: BLE001 - the process ends
-        fault = f"{type(error).__name__}: {error}"
-        telemetry.error("server.unfinished", detail=fault)
 
 
 def _limits() -> ConnectionLimits:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -14,21 +14,21 @@ from server.blobs import answer_blob
 from server.environment import CLIENT_ADDRESS
 from server.home import Home
 from server.leased_pusher import LeasedPusher
+from server.own_work import RETURN_MEMORY
 from server.routes import To
+from server.worker import Worker
 from shared.adapters.awake_clock import AwakeClock
 from shared.adapters.threads import SystemThreads
 from shared.app import App
 from shared.arm import arm_json
 from shared.clock import SystemClock
 from shared.engine.operations.console_files import ConsoleFiles
-from shared.engine.ports import Pusher, Queue
-from shared.engine.ports.leases import Lease
+from shared.engine.ports import Pusher
 from shared.errors import TooLarge
 from shared.events import publish_http
 from shared.http import HttpAnswer, HttpRequest
 from shared.once import once
 from shared.settings import Settings
-from shared.subscriptions.subscription import SubscriptionKey
 from shared.watched_clock import WatchedClock
 from shared.wiring import process, web_routes
 from shared.wiring.outbound import SystemOutbound
@@ -78,14 +78,6 @@ class ServedApp:
             return publish_http.error_answer(request, error, self.chance.secret_id())
         return arm_json.error_answer(error)
 
-    def give_up(self, queue: Queue, body: str, reason: str) -> None:
-        """Record a message that the home hands over no more."""
-        self.app.intake.give_up(queue, body, reason)
-
-    def has_share(self, key: SubscriptionKey) -> bool:
-        """Tell whether this process may push events of a subscription."""
-        return self.app.deliver.endpoints.has_share(key)
-
     # ── What `web_routes.Served` asks for ──
 
     async def publish(self, request: HttpRequest) -> HttpAnswer:
@@ -129,14 +121,8 @@ class ServedApp:
         return LeasedPusher(all_of_it, lambda: self.home.has_lease)
 
     @once
-    def deliver(self) -> Callable[[Lease], Awaitable[None]]:
-        """What delivers a message in hand, which the home settles."""
-        deliver, metrics = self.app.deliver, self.app.metrics
-
-        async def run(lease: Lease) -> None:
-            await deliver.run(lease.body, lease.queue, self.home.settling(lease, metrics))
-
-        return run
+    def worker(self) -> Worker:
+        return Worker(self.app, self.home, self.threads, also=[RETURN_MEMORY])
 
     @once
     def console_files(self) -> ConsoleFiles:

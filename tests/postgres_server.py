@@ -161,6 +161,14 @@ class PostgresServer:
         with psycopg.connect(url, autocommit=True, connect_timeout=10) as connection:
             yield connection
 
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Hold a snapshot, as `pg_dump` does: no row that dies meanwhile is removed."""
+        with self.connected() as connection, connection.transaction():
+            connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            connection.execute("SELECT 1 FROM pg_class LIMIT 1")
+            yield
+
     def do(self, statement: str, database: str = "postgres") -> list[tuple[object, ...]]:
         """Run a statement as `OWNER`."""
         with self.connected(database=database) as connection:

@@ -34,6 +34,7 @@ _COMPARED = {
     "100 a request, 1 subscription": Case(0, 100, 16, 1),
     "100 a request, 10 subscriptions": Case(0, 100, 16, 10),
 }
+SINGLE = _COMPARED["single events, 1 subscription"]
 CASES = (
     *(MeasuredCase(name=name, case=case, standard=name) for name, case in _COMPARED.items()),
     MeasuredCase(

@@ -18,13 +18,14 @@ from typing import Any, NamedTuple
 
 from bench.load import progress
 from bench.soak import (
+    azurite_kills,
+    azurite_outages,
     crashes,
     database_attacks,
     endings,
     faults,
     kills,
     operators,
-    outages,
     poison,
     server_attacks,
 )
@@ -49,29 +50,31 @@ class SoakScenario(NamedTuple):
 
 def _brief_operators(chance: Random) -> Sequence[Step[Any]]:
     """Return the steps of operators, on a deployment whose storage was stopped and started."""
-    return [*outages.storage_steps(chance), *operators.steps(chance)]
+    return [*azurite_outages.storage_steps(chance), *operators.steps(chance)]
 
 
 #: The short ones first: the last two take most of half an hour.
 _AZURITE = {
     "operators": SoakScenario(Stage(hosts=2), operators.steps),
-    "storage": SoakScenario(Stage(is_on_disk=True), outages.storage_steps, _brief_operators),
+    "storage": SoakScenario(
+        Stage(is_on_disk=True), azurite_outages.storage_steps, _brief_operators
+    ),
     "crashes": SoakScenario(Stage(is_on_disk=True), crashes.steps),
-    "twins": SoakScenario(Stage(hosts=2), outages.twin_steps, outages.twin_steps),
-    "missing": SoakScenario(Stage(), outages.missing_steps),
-    "late": SoakScenario(kills.LATE_STAGE, kills.late_steps),
+    "twins": SoakScenario(Stage(hosts=2), azurite_outages.twin_steps, azurite_outages.twin_steps),
+    "missing": SoakScenario(Stage(), azurite_outages.missing_steps),
+    "late": SoakScenario(azurite_kills.LATE_STAGE, azurite_kills.late_steps),
     "shortages": SoakScenario(
-        Stage(has_names=True), outages.shortage_steps, outages.brief_shortage_steps
+        Stage(has_names=True), azurite_outages.shortage_steps, azurite_outages.brief_shortage_steps
     ),
     "endings": SoakScenario(endings.STAGE, endings.steps, endings.steps),
     "poison": SoakScenario(poison.STAGE, poison.steps, poison.steps),
     "faults": SoakScenario(faults.STAGE, faults.steps, faults.brief_steps),
-    "kill": SoakScenario(kills.STAGE, kills.steps, kills.brief_steps),
+    "kill": SoakScenario(azurite_kills.STAGE, azurite_kills.steps, azurite_kills.brief_steps),
 }
 _SERVED = server_attacks.STAGE
 _SQLITE = {
     "operators": SoakScenario(_SERVED, operators.steps, operators.steps),
-    "restarts": SoakScenario(_SERVED, server_attacks.restart_steps, server_attacks.restart_steps),
+    "restarts": SoakScenario(_SERVED, server_attacks.restarts, server_attacks.restarts),
     "bursts": SoakScenario(_SERVED, server_attacks.burst_steps, server_attacks.burst_steps),
     "full": SoakScenario(
         server_attacks.SMALL_DISK, server_attacks.disk_steps, server_attacks.disk_steps
@@ -84,7 +87,7 @@ _SQLITE = {
 }
 _POSTGRES = {
     "operators": SoakScenario(database_attacks.STAGE, operators.steps, operators.steps),
-    "restarts": SoakScenario(database_attacks.STAGE, database_attacks.restart_steps),
+    "restarts": SoakScenario(database_attacks.STAGE, kills.restart_steps),
     "database": SoakScenario(
         database_attacks.STAGE,
         database_attacks.database_steps,

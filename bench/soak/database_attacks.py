@@ -14,10 +14,9 @@ from typing import Any
 import psycopg
 
 from bench.load import progress
-from bench.soak.kills import REACHED_IN, SIDES, brief_steps_at, steps_at
+from bench.soak.kills import REACHED_IN, SIDES, brief_steps_at, pause_steps, steps_at
 from bench.soak.outages import SECONDS, during, few_descriptors
 from bench.soak.postgres_deployment import PostgresDeployment, PostgresStage
-from bench.soak.server_attacks import FREEING, PARKING, killed_at_pause
 from bench.soak.soak_deployment import (
     Attacked,
     SoakDeployment,
@@ -57,13 +56,7 @@ _UNREPLICATED = 2.0  # seconds that an asynchronous standby may be behind
 
 def kill_steps(chance: Random) -> list[Step[Any]]:
     """Return a step for each kind of statement."""
-    pauses = [
-        Step(
-            f"kill -9: {kind}", one_after_the_other([killed_at_pause(kind, each) for each in SIDES])
-        )
-        for kind in (*PARKING, *FREEING)
-    ]
-    found: list[Step[Any]] = [*steps_at(KINDS, chance), *pauses]
+    found: list[Step[Any]] = [*steps_at(KINDS, chance), *pause_steps()]
     chance.shuffle(found)
     return found
 
@@ -120,22 +113,6 @@ def frozen_steps(_: Random) -> list[Step[PostgresDeployment]]:
 
 def long_frozen_steps(_: Random) -> list[Step[PostgresDeployment]]:
     return [Step("server frozen for a minute", frozen_beyond_its_lease)]
-
-
-def restart_steps(_: Random) -> list[Step[PostgresDeployment]]:
-    """Return a step that ends one server after the other in order: nothing is repeated."""
-
-    def attack(deployment: PostgresDeployment) -> Attacked:
-        ended = 0
-        with deployment.traffic.flowing():
-            for each in deployment.servers:
-                time.sleep(SECONDS)
-                ended += each.end_in_order(signal.SIGTERM) == 0
-                each.start()
-            time.sleep(SECONDS)
-        return Attacked(ended)
-
-    return [Step("SIGTERM", attack)]
 
 
 def network_steps(chance: Random) -> list[Step[PostgresDeployment]]:

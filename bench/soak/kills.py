@@ -1,15 +1,19 @@
-"""Kills the process at each kind of access to its store, before it is done or after it."""
+"""Kills a process at each kind of access to its store, and ends servers in order."""
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from random import Random
 from subprocess import Popen
 
-from bench.soak.azurite_deployment import AzuriteDeployment, Stage, kill_at
-from bench.soak.ledger import DELIVERIES
+import requests
+
+from bench.soak.outages import SECONDS
+from bench.soak.server_deployment import ServerDeployment
 from bench.soak.soak_deployment import (
     Attacked,
     SoakDeployment,
@@ -17,44 +21,16 @@ from bench.soak.soak_deployment import (
     one_after_the_other,
     wait_until,
 )
+from bench.soak.traffic import TOPIC
+from testbed.arm import Arm
 from testbed.subscriber import Push
 
-#: Each kind that the traffic causes within seconds; rarer ones come after a longer wait.
-KINDS = (
-    *(
-        f"queue {verb} {queue}"
-        for queue in ("deliveries", "retries", "waiting", "deadletters", "deliveries-poison")
-        for verb in ("put", "get", "delete")
-    ),
-    *(f"blob {verb} payloads" for verb in ("write", "read", "batch", "list")),
-    "blob write dead-refusing",
-    "blob lease azure-webjobs-hosts",
-    *(f"table {verb} topics" for verb in ("query", "insert", "write")),
-    *(f"table {verb} eventsubscriptions" for verb in ("query", "insert", "delete")),
-    *(f"table {verb} endpointhealth" for verb in ("query", "write", "delete")),
-    "table batch",
-    "table write metrics",
-)
-#: Those of the short form: of each thing that is stored, and none that takes long to come.
-BRIEF = (
-    "queue put deliveries",
-    "queue delete deliveries",
-    "queue put retries",
-    "queue delete waiting",
-    "queue delete deadletters",
-    "blob write payloads",
-)
 SIDES = ("before", "after")
-STAGE = Stage()
-LATE_STAGE = Stage(settings={"PUSHGRID_TIME_SCALE": "4"})  # the retry is hidden for 2.5 s
-_LATE = 30.5  # seconds: half a second after the acknowledgement timeout, which is never scaled
+#: What takes a pause: the process is killed as the pause begins, or when it is over.
+PARKING, FREEING = ("insert parked",), ("delete parked",)
+_PAUSED = "steady"
 REACHED_IN = 40.0  # seconds; a kind that does not come counts as no run
 _PUSH = "push received, unanswered"
-
-
-def steps(chance: Random) -> list[Step[SoakDeployment]]:
-    """Return a step for each kind of request."""
-    return steps_at(KINDS, chance)
 
 
 def steps_at(kinds: Sequence[str], chance: Random) -> list[Step[SoakDeployment]]:
@@ -66,11 +42,6 @@ def steps_at(kinds: Sequence[str], chance: Random) -> list[Step[SoakDeployment]]
     found = [Step(f"kill -9: {kind}", one_after_the_other(two)) for kind, two in attacks.items()]
     chance.shuffle(found)
     return found
-
-
-def brief_steps(chance: Random) -> list[Step[SoakDeployment]]:
-    """Return one step that kills at some kinds of requests."""
-    return brief_steps_at(BRIEF, chance)
 
 
 def brief_steps_at(kinds: Sequence[str], chance: Random) -> list[Step[SoakDeployment]]:
@@ -108,32 +79,54 @@ def killed_at_push(place: int) -> Callable[[SoakDeployment], Attacked]:
     return attack
 
 
-def late_steps(_: Random) -> list[Step[AzuriteDeployment]]:
-    """Return a step that kills when a late answer takes its retry back."""
-    attacks = [killed_at_late_answer(side) for side in SIDES]
-    return [Step("kill -9: late answer, queue delete retries", one_after_the_other(attacks))]
+def pause_steps() -> list[Step[ServerDeployment]]:
+    """Return a step for what a pause does as it begins, and one for when it is over."""
+    return [
+        Step(
+            f"kill -9: {kind}", one_after_the_other([killed_at_pause(kind, each) for each in SIDES])
+        )
+        for kind in (*PARKING, *FREEING)
+    ]
 
 
-def killed_at_late_answer(side: str) -> Callable[[AzuriteDeployment], Attacked]:
-    """Make an attack that kills the host at the request that a late answer causes."""
+def killed_at_pause(kind: str, side: str) -> Callable[[ServerDeployment], Attacked]:
+    """Make an attack that kills the process while a pause parks events, or when they are freed."""
 
-    def attack(deployment: AzuriteDeployment) -> Attacked:
-        is_held, victim = threading.Event(), deployment.hosts[0]
+    def attack(deployment: ServerDeployment) -> Attacked:
+        def act(action: str) -> None:
+            Arm(deployment.url).act(TOPIC, _PAUSED, action)
 
-        def hold(push: Push) -> None:
-            if push.path.endswith("/steady") and not is_held.is_set():
-                is_held.set()
-                time.sleep(_LATE)
-                deployment.storage.proxy.attack = kill_at("queue delete retries", side, 1, victim)
+        def arm() -> None:
+            with suppress(requests.RequestException):  # it was killed before its answer
+                if kind in PARKING:
+                    deployment.kill_at(kind, side, 1)
+                act("pause")
+                if kind in FREEING:
+                    wait_until(lambda: deployment.parked() > 0, REACHED_IN)
+                    deployment.kill_at(kind, side, 1)
+                    act("resume")
 
-        deployment.on_push = hold
-        with deployment.traffic.flowing():
-            wait_until(is_held.is_set, REACHED_IN)
-        done = _after(deployment, victim.process, _LATE + REACHED_IN)
-        # The late answer's own delivery comes again as well.
-        return done._replace(deliveries=done.deliveries + DELIVERIES)
+        done = killed_by(deployment, arm)
+        act("resume")
+        return done
 
     return attack
+
+
+def restart_steps(_: Random, times: int = 1) -> list[Step[ServerDeployment]]:
+    """Return a step that ends each server in order, and starts it again: nothing is repeated."""
+
+    def attack(deployment: ServerDeployment) -> Attacked:
+        ended = 0
+        with deployment.traffic.flowing():
+            for each in [*deployment.servers] * times:
+                time.sleep(SECONDS)
+                ended += each.end_in_order(signal.SIGTERM) == 0
+                each.start()
+            time.sleep(SECONDS)
+        return Attacked(ended)
+
+    return [Step("SIGTERM", attack)]
 
 
 def killed_by(deployment: SoakDeployment, arm: Callable[[], None]) -> Attacked:
@@ -144,10 +137,10 @@ def killed_by(deployment: SoakDeployment, arm: Callable[[], None]) -> Attacked:
         wait_until(lambda: len(accepted) > before, REACHED_IN)
         arm()
         wait_until(lambda: victim.poll() is not None, REACHED_IN)
-    return _after(deployment, victim, 0)
+    return after_death(deployment, victim, 0)
 
 
-def _after(deployment: SoakDeployment, victim: Popen[str], seconds: float) -> Attacked:
+def after_death(deployment: SoakDeployment, victim: Popen[str], seconds: float) -> Attacked:
     """Wait until the *victim* is dead, and start another."""
     is_reached = wait_until(lambda: victim.poll() is not None, seconds)
     deployment.on_push = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
@@ -10,11 +9,10 @@ from random import Random
 from typing import Any
 
 import apsw
-import requests
 
-from bench.soak.kills import REACHED_IN, SIDES, brief_steps_at, killed_by, steps_at
+from bench.soak.kills import REACHED_IN, SIDES, brief_steps_at, pause_steps, restart_steps, steps_at
 from bench.soak.outages import SECONDS, Outage, during, few_descriptors, frozen
-from bench.soak.served_deployment import ServedDeployment, ServedStage, can_have_disk
+from bench.soak.server_deployment import ServerDeployment
 from bench.soak.soak_deployment import (
     Attacked,
     SoakDeployment,
@@ -22,8 +20,7 @@ from bench.soak.soak_deployment import (
     one_after_the_other,
     wait_until,
 )
-from bench.soak.traffic import TOPIC
-from testbed.arm import Arm
+from bench.soak.sqlite_deployment import SqliteDeployment, SqliteStage, can_have_disk
 
 #: What the traffic causes within seconds; see `attacked_server.kind_of`.
 KINDS = (
@@ -35,17 +32,14 @@ KINDS = (
     *(f"insert {table}" for table in ("attempts", "attempt_hours", "counts", "blobs", "documents")),
     *("delete documents", "update state value", "select"),
 )
-#: What takes a pause: the process is killed as the pause begins, or when it is over.
-PARKING, FREEING = ("insert parked",), ("delete parked",)
 #: Those of the short form: of each thing that is stored, and none that takes long to come.
 BRIEF = (
     *("begin", "insert messages", "insert payloads", "commit", "delete messages"),
     *("update messages run", "insert blobs", "sync wal", "wal_checkpoint"),
 )
-STAGE = ServedStage()
+STAGE = SqliteStage()
 #: More than the server wants to be free, which the ballast takes away.
-SMALL_DISK = ServedStage(disk="330m")
-_PAUSED = "steady"
+SMALL_DISK = SqliteStage(disk="330m")
 _LOW, _FULL = 120, 330  # MB of ballast: less is free than is wanted; nothing is
 _MB = 1024 * 1024
 _FROZEN = 35.0  # seconds: longer than it waits for an endpoint
@@ -60,13 +54,8 @@ _SHORTEST, _LONGEST = 0.1, 3.0  # seconds between two of them: it may be ready o
 def kill_steps(chance: Random) -> list[Step[Any]]:
     """Return a step for each kind of statement, write and sync."""
     starts = [killed_at_start("wal_checkpoint", each) for each in SIDES]
-    others = [Step("kill -9: wal_checkpoint of a start", one_after_the_other(starts))] + [
-        Step(
-            f"kill -9: {kind}", one_after_the_other([killed_at_pause(kind, each) for each in SIDES])
-        )
-        for kind in (*PARKING, *FREEING)
-    ]
-    found: list[Step[Any]] = [*steps_at(KINDS, chance), *others]
+    at_start = Step("kill -9: wal_checkpoint of a start", one_after_the_other(starts))
+    found: list[Step[Any]] = [*steps_at(KINDS, chance), at_start, *pause_steps()]
     chance.shuffle(found)
     return found
 
@@ -75,34 +64,10 @@ def brief_kill_steps(chance: Random) -> list[Step[SoakDeployment]]:
     return brief_steps_at(BRIEF, chance)
 
 
-def killed_at_pause(kind: str, side: str) -> Callable[[ServedDeployment], Attacked]:
-    """Make an attack that kills the process while a pause parks events, or when they are freed."""
-
-    def attack(deployment: ServedDeployment) -> Attacked:
-        def act(action: str) -> None:
-            Arm(deployment.url).act(TOPIC, _PAUSED, action)
-
-        def arm() -> None:
-            with suppress(requests.RequestException):  # it was killed before its answer
-                if kind in PARKING:
-                    deployment.kill_at(kind, side, 1)
-                act("pause")
-                if kind in FREEING:
-                    wait_until(lambda: deployment.parked() > 0, REACHED_IN)
-                    deployment.kill_at(kind, side, 1)
-                    act("resume")
-
-        done = killed_by(deployment, arm)
-        act("resume")
-        return done
-
-    return attack
-
-
-def killed_at_start(kind: str, side: str) -> Callable[[ServedDeployment], Attacked]:
+def killed_at_start(kind: str, side: str) -> Callable[[SqliteDeployment], Attacked]:
     """Make an attack that kills the process, and the next one as it starts."""
 
-    def attack(deployment: ServedDeployment) -> Attacked:
+    def attack(deployment: SqliteDeployment) -> Attacked:
         accepted = deployment.ledger.accepted
         with deployment.traffic.flowing():
             wait_until(lambda: bool(accepted), REACHED_IN)
@@ -117,10 +82,10 @@ def killed_at_start(kind: str, side: str) -> Callable[[ServedDeployment], Attack
     return attack
 
 
-def burst_steps(chance: Random) -> list[Step[ServedDeployment]]:
+def burst_steps(chance: Random) -> list[Step[SqliteDeployment]]:
     """Return a step that kills at short intervals, ready or not."""
 
-    def attack(deployment: ServedDeployment) -> Attacked:
+    def attack(deployment: SqliteDeployment) -> Attacked:
         deliveries, accepted = 0, deployment.ledger.accepted
         with deployment.traffic.flowing():
             wait_until(lambda: bool(accepted), REACHED_IN)
@@ -136,23 +101,11 @@ def burst_steps(chance: Random) -> list[Step[ServedDeployment]]:
     return [Step("kill -9 at short intervals", attack)]
 
 
-def restart_steps(_: Random) -> list[Step[ServedDeployment]]:
-    """Return a step that ends the server in order, and starts it again: nothing is repeated."""
-
-    def attack(deployment: ServedDeployment) -> Attacked:
-        ended = 0
-        with deployment.traffic.flowing():
-            for _ in range(_RESTARTS):
-                time.sleep(SECONDS)
-                ended += deployment.server.end_in_order(signal.SIGTERM) == 0
-                deployment.server.start()
-            time.sleep(SECONDS)
-        return Attacked(ended)
-
-    return [Step("SIGTERM", attack)]
+def restarts(chance: Random) -> list[Step[ServerDeployment]]:
+    return restart_steps(chance, _RESTARTS)
 
 
-def outage_steps(_: Random) -> list[Step[ServedDeployment]]:
+def outage_steps(_: Random) -> list[Step[SqliteDeployment]]:
     """Return a step for each thing that is taken away."""
     return [
         Step("database locked", failing(locked, _LOCKED)),
@@ -162,18 +115,18 @@ def outage_steps(_: Random) -> list[Step[ServedDeployment]]:
     ]
 
 
-def frozen_steps(_: Random) -> list[Step[ServedDeployment]]:
+def frozen_steps(_: Random) -> list[Step[SqliteDeployment]]:
     """Return a step that stops the process: what was under way may be taken for unanswered."""
     return [Step("server frozen", during(frozen, seconds=_FROZEN, may_repeat=True))]
 
 
-def brief_outage_steps(_: Random) -> list[Step[ServedDeployment]]:
+def brief_outage_steps(_: Random) -> list[Step[SqliteDeployment]]:
     """Return one step with those that take no longer than it takes to see them."""
     attacks = [failing(locked, _LOCKED), failing(failing_syncs), ended_by_its_disk]
     return [Step("outages", one_after_the_other(attacks))]
 
 
-def disk_steps(_: Random) -> list[Step[ServedDeployment]]:
+def disk_steps(_: Random) -> list[Step[SqliteDeployment]]:
     """Return a step that fills the disk; none where a program can't have one of its own."""
     if not can_have_disk():
         return []
@@ -182,12 +135,12 @@ def disk_steps(_: Random) -> list[Step[ServedDeployment]]:
 
 
 def failing(
-    outage: Outage[ServedDeployment], seconds: float = SECONDS, event: str = "storage.failed"
-) -> Callable[[ServedDeployment], Attacked]:
+    outage: Outage[SqliteDeployment], seconds: float = SECONDS, event: str = "storage.failed"
+) -> Callable[[SqliteDeployment], Attacked]:
     """Make an attack that counts only if the server has logged an *event* meanwhile."""
     attack = during(outage, seconds=seconds)
 
-    def counted(deployment: ServedDeployment) -> Attacked:
+    def counted(deployment: SqliteDeployment) -> Attacked:
         before = deployment.logged[event]
         done = attack(deployment)
         return done if deployment.logged[event] > before else done._replace(runs=0)
@@ -196,7 +149,7 @@ def failing(
 
 
 @contextmanager
-def locked(deployment: ServedDeployment) -> Iterator[None]:
+def locked(deployment: SqliteDeployment) -> Iterator[None]:
     """Let another program write into the database, and take its time."""
     with closing(deployment.open(apsw.SQLITE_OPEN_READWRITE)) as other:
         other.execute("BEGIN IMMEDIATE")
@@ -207,7 +160,7 @@ def locked(deployment: ServedDeployment) -> Iterator[None]:
 
 
 @contextmanager
-def failing_syncs(deployment: ServedDeployment) -> Iterator[None]:
+def failing_syncs(deployment: SqliteDeployment) -> Iterator[None]:
     """Let a sync fail now and then: the next is that of what makes it good."""
     for _ in range(5):
         deployment.server.say("fail", "sync wal", "1")
@@ -216,7 +169,7 @@ def failing_syncs(deployment: ServedDeployment) -> Iterator[None]:
     deployment.calm()
 
 
-def ended_by_its_disk(deployment: ServedDeployment) -> Attacked:
+def ended_by_its_disk(deployment: SqliteDeployment) -> Attacked:
     """Let all syncs fail: the server has to end, and another one starts."""
     process = deployment.process
     with deployment.traffic.flowing():
@@ -229,10 +182,10 @@ def ended_by_its_disk(deployment: ServedDeployment) -> Attacked:
     return Attacked(int(process.returncode == 1), deliveries)
 
 
-def ballast(size: int) -> Callable[[ServedDeployment], Iterator[None]]:
+def ballast(size: int) -> Callable[[SqliteDeployment], Iterator[None]]:
     """Return an outage in which so many MB of the disk are somebody else's, or what there are."""
 
-    def outage(deployment: ServedDeployment) -> Iterator[None]:
+    def outage(deployment: SqliteDeployment) -> Iterator[None]:
         file = deployment.disk / "ballast"
         try:
             with file.open("wb", buffering=0) as filled, suppress(OSError):  # there is no more

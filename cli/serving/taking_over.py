@@ -98,7 +98,7 @@ async def _with_app(make: HomeFactory, take: _Take) -> tuple[int, Sequence[str]]
     home = make(settings, clock, threads)
     app = ServedApp(settings, home, clock, threads)
     app.app.is_import = True
-    await home.open(app.give_up, app.has_share)
+    await app.worker.open()
     try:
         return await asyncio.to_thread(take, app)
     finally:

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import pytest
 
-from bench.soak.served_deployment import ServedDeployment, ServedStage, can_have_disk
 from bench.soak.server_attacks import SMALL_DISK, STAGE, full_disk, locked, low_disk
+from bench.soak.sqlite_deployment import SqliteDeployment, SqliteStage, can_have_disk
 from testbed.arm import Arm
 from testbed.subscriber import PATIENCE, Push, running_subscriber
 from tests.e2e.publishing import an_event, ids, post
@@ -25,13 +25,13 @@ OK, UNAVAILABLE = 200, 503
 class Outage(NamedTuple):
     """What is taken away, and whether what was answered meanwhile can't be stored, too."""
 
-    stage: ServedStage
-    begin: Callable[[ServedDeployment], AbstractContextManager[None]]
+    stage: SqliteStage
+    begin: Callable[[SqliteDeployment], AbstractContextManager[None]]
     stops_deliveries: bool = True
 
 
 @contextmanager
-def failing_syncs(deployment: ServedDeployment) -> Iterator[None]:
+def failing_syncs(deployment: SqliteDeployment) -> Iterator[None]:
     """Let the sync of each commit fail, and that of what makes it good succeed."""
     deployment.server.say("fail", "sync of commit", str(10**6))
     try:
@@ -43,7 +43,7 @@ def failing_syncs(deployment: ServedDeployment) -> Iterator[None]:
 class Publisher(NamedTuple):
     """Publishes one event after the other."""
 
-    deployment: ServedDeployment
+    deployment: SqliteDeployment
     key: str
 
     def until(self, status: int) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from bench.soak.command import play_brief
-from bench.soak.served_deployment import can_have_disk
+from bench.soak.sqlite_deployment import can_have_disk
 from bench.soak.state import occurrences, table
 
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from server.process import DELIVERING_SECONDS
+from server.worker import DELIVERING_SECONDS
 from shared.adapters.sql.dialects import NUMBER_BITS
 from shared.adapters.sql.postgres.processes import DEAD_SECONDS, LEASE_SECONDS
 from shared.engine.ports import Table

@@ -8,29 +8,23 @@ a killed process keeps its locks in this one.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
-from datetime import datetime
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from random import Random
-from typing import Any, NamedTuple
+from typing import Any
 
 import apsw
 
-from shared.adapters.sql.database import micros
 from shared.adapters.sql.sqlite.files import connect
 from shared.adapters.sql.sqlite.folder import DATABASE
-from shared.engine.ports import Queue
-from tests.integration.sql.databases import restored
-from tests.integration.sql.recorded_disk import RecordedDisk
-from tests.simulation.kernel import Kernel, Process
-from tests.simulation.ledger import SLOW
+from tests.integration.sql.recorded_disk import RecordedDisk, restored
+from tests.simulation.kernel import Process
+from tests.simulation.mirror import Draw, Fate, Mirror, StormHere
 from tests.simulation.plan import GIVES_UP
 from tests.simulation.rows import KEYS, Change, Row, changes_of, kept
-from tests.simulation.served_ledger import ServedLedger
-from tests.simulation.storage import USUAL, Storm
+from tests.simulation.storage import Storm
 
 #: What a transaction does, by the beginning of a statement that it has then.
 _TASKS = {
@@ -39,109 +33,62 @@ _TASKS = {
 }
 _READ = {"documents", "attempts", "counts"}  # ports whose storms hit what reads
 DIES_THEN = 0.3  # of the servers whose sync has failed
-_YIELDS = 0.03  # of the statements: they take a moment
 _names = count()
 
 
-class _Fate(NamedTuple):
-    """What becomes of a statement."""
-
-    before: float = 0.0  # seconds
-    after: float = 0.0
+@dataclass(slots=True, kw_only=True)
+class _Fate(Fate):
     fails: type[apsw.Error] | None = None
     is_done: bool = True  # though it fails
     sync_fails: bool = False
 
 
-class _Storm(NamedTuple):
-    """What a storm is here."""
-
-    name: str
-    fate: Callable[[Callable[[], float]], _Fate]
-    share: float  # of the statements that it would hit there
-    statements: tuple[str, ...] = ()  # that are hit at any rate
-    hits_writer: bool = False  # alone
+def _fails(draw: Draw) -> _Fate:
+    return _Fate(before=draw(), fails=apsw.IOError, is_done=False)
 
 
+def _is_slow(draw: Draw) -> _Fate:
+    return _Fate(before=draw() * GIVES_UP / 2, after=draw() * GIVES_UP / 2)
+
+
+def _fails_after(draw: Draw) -> _Fate:
+    return _Fate(before=draw(), after=draw(), fails=apsw.IOError)
+
+
+def _is_full(draw: Draw) -> _Fate:
+    return _Fate(before=draw() / 10, fails=apsw.FullError, is_done=False)
+
+
+#: What the plan's storms are here.
 STORMS = {
-    "slow": _Storm("slow", lambda draw: _Fate(draw() * GIVES_UP / 2, draw() * GIVES_UP / 2), 0.1),
-    "takes effect late": _Storm("hangs", lambda draw: _Fate(draw() * 2 * GIVES_UP), 0.1),
-    "fails before": _Storm(
-        "fails", lambda draw: _Fate(draw(), fails=apsw.IOError, is_done=False), 0.2
+    "slow": StormHere("slow", _is_slow, 0.1),
+    "takes effect late": StormHere("hangs", lambda draw: _Fate(before=draw() * 2 * GIVES_UP), 0.1),
+    "fails before": StormHere("fails", _fails, 0.2),
+    "fails after": StormHere("fails after", _fails_after, 0.1, ("COMMIT",)),
+    "stored twice": StormHere(
+        "a sync fails",
+        lambda draw: _Fate(before=draw(), sync_fails=True),
+        0,
+        ("COMMIT", "checkpoint"),
     ),
-    "fails after": _Storm(
-        "fails after", lambda draw: _Fate(draw(), draw(), apsw.IOError), 0.1, ("COMMIT",)
-    ),
-    "stored twice": _Storm(
-        "a sync fails", lambda draw: _Fate(draw(), sync_fails=True), 0, ("COMMIT", "checkpoint")
-    ),
-    "outage": _Storm(
-        "is full",
-        lambda draw: _Fate(draw() / 10, fails=apsw.FullError, is_done=False),
-        share=1,
-        hits_writer=True,
-    ),
-    "untimed": _Storm(
-        "is locked", lambda _: _Fate(5, fails=apsw.BusyError, is_done=False), 0, ("IMMEDIATE",)
+    "outage": StormHere("is full", _is_full, 1, hits_writer=True),
+    "untimed": StormHere(
+        "is locked",
+        lambda _: _Fate(before=5, fails=apsw.BusyError, is_done=False),
+        0,
+        ("IMMEDIATE",),
     ),
 }
 
 
-class Mirror:
-    """What is stored for good, row by row; *ledger* hears of each commit."""
+class Machine(Mirror[_Fate]):
+    """The disk in *folder*, and its faults."""
 
-    def __init__(
-        self,
-        kernel: Kernel,
-        ledger: ServedLedger,
-    ) -> None:
-        self.kernel, self._ledger = kernel, ledger
-        self._fault, self._find = ledger.fault, ledger.find
-        self.rows: dict[str, dict[Row, Row]] = {table: {} for table in KEYS}
+    storms_here, usual, yields = STORMS, _Fate, 0.03
 
-    def due(self, queue: Queue, now: datetime) -> bool:
-        """Tell whether a message of a queue is due that nobody has in hand."""
-        at, name = micros(now), queue.value
-        found = self.rows["messages"].values()
-        return any(row[1] == name and row[4] == 0 and row[2] <= at for row in found)
-
-    def _tell(self, process: Process, changes: Sequence[Change]) -> None:
-        try:
-            self._ledger.committed(process, changes)
-        except Exception as error:  # noqa: BLE001 - the app would take it for its own
-            self._find("harness", repr(error))
-
-    def _keep(self, changes: Sequence[Change]) -> None:
-        for each in changes:
-            rows = self.rows[each.table]
-            if each.old is not None:
-                rows.pop(each.old[: KEYS[each.table]], None)
-            if each.new is not None:
-                rows[each.key] = each.new
-
-
-class Machine(Mirror):
-    """
-    The disk and its faults; *ledger* hears of them.
-
-    *is_struck* counts a request, and tells whether its process is to be killed now, by *die*.
-    """
-
-    def __init__(
-        self,
-        kernel: Kernel,
-        ledger: ServedLedger,
-        storms: Sequence[Storm],
-        chance: Random,
-        seen: Counter[str],
-        folder: Path,
-        is_struck: Callable[[Process, Collection[str], str], bool],
-        die: Callable[[Process, str], object],
-    ) -> None:
-        super().__init__(kernel, ledger)
-        self._storms, self.chance = storms, chance
-        self._seen, self._folder = seen, folder
-        self._is_struck, self._die = is_struck, die
+    def __init__(self, folder: Path, *given: Any) -> None:
+        super().__init__(*given)
+        self._folder = folder
         self.disk = RecordedDisk(f"simulated {next(_names)}")
         self._folders = count()
         self.folder = folder / "none yet"
@@ -189,15 +136,14 @@ class Machine(Mirror):
         if self._is_struck(process, aims, "before"):
             if stores and self.chance.random() < 0.7:
                 self._die_inside(connection, effect)
-            self._kill(connection, "before", verb)
+            self._kill(process, "before", connection.tasks, verb)
         began = self.kernel.now
         self.kernel.sleep(fate.before)
         result = self._done(connection, statement, effect, fate)
         if self._is_struck(process, aims, "after"):
-            self._kill(connection, "after", verb)
+            self._kill(process, "after", connection.tasks, verb)
         self.kernel.sleep(fate.after)
-        if (took := self.kernel.now - began) > SLOW:
-            self._fault(process, f"waits {took:.0f} s for {verb}")
+        self._note_slow(process, began, verb)
         if fate.fails:
             self._fault(process, f"fails: {statement[:40]}: {fate.fails.__name__}")
             raise fate.fails("simulated")
@@ -258,35 +204,19 @@ class Machine(Mirror):
         if found:
             self.disk.restore(found[0])
         self._doubtful = connection.process, connection.journal
-        self._kill(connection, "within", "COMMIT")
-
-    def _kill(self, connection: _Connection, when: str, verb: str) -> None:
-        tasks = [f"in {each}" for each in sorted(connection.tasks)]
-        self._seen.update(f"killed {each}" for each in (f"at {verb}", *tasks))
-        self._die(connection.process, " ".join((when, verb, *tasks)))
+        self._kill(connection.process, "within", connection.tasks, "COMMIT")
 
     def _fate(self, statement: str, verb: str, *, is_write: bool) -> _Fate:
-        draw, now = self.chance.random, self.kernel.now
-        if verb not in ("ROLLBACK", "RELEASE"):  # which never fail: they write nothing
-            for storm in self._storms:
-                is_near = storm.since <= now < storm.until
-                if not is_near or not _concerns(storm, is_write=is_write):
-                    continue
-                fate = draw() < storm.share and self._stormy(storm.kind, statement, is_write)
-                if fate:
-                    return fate
-        if verb == "COMMIT" or draw() < _YIELDS:
-            return _Fate(before=draw() * USUAL) if draw() < 0.5 else _Fate(after=draw() * USUAL)
-        return _Fate()
+        never_fails = verb in ("ROLLBACK", "RELEASE")  # they write nothing
+        fate = None if never_fails else self._by_storm(statement, is_write=is_write)
+        return fate or self._without_fault(stores=verb == "COMMIT")
 
-    def _stormy(self, kind: str, statement: str, is_write: bool) -> _Fate | None:  # noqa: FBT001
-        """Return what a storm of Azure's kinds does to a statement, if anything."""
-        storm, draw = STORMS[kind], self.chance.random
-        is_hit = any(each in statement for each in storm.statements) or draw() < storm.share
-        if not is_hit or (storm.hits_writer and not is_write):
-            return None
-        self._seen[f"sqlite {storm.name}"] += 1
-        return storm.fate(draw)
+    def _concerns(self, storm: Storm, *, is_write: bool) -> bool:
+        return not storm.ports or any((each in _READ) != is_write for each in storm.ports)
+
+    def _hit(self, here: StormHere[_Fate]) -> _Fate:
+        self.seen[f"sqlite {here.name}"] += 1
+        return super()._hit(here)
 
     # ── The mirror ──
 
@@ -300,7 +230,7 @@ class Machine(Mirror):
         if doubtful:
             self._keep(doubtful[1])
             if found == self.rows:
-                self._seen["sqlite stores what nobody knows"] += 1
+                self.seen["sqlite stores what nobody knows"] += 1
                 self._tell(*doubtful)
                 return
         for table, rows in before.items():
@@ -380,7 +310,3 @@ def _read(file: apsw.Connection, table: str) -> dict[Row, Row]:
 
 def _of(rows: Mapping[Row, Row], key: Row) -> str:
     return str(rows.get(key))[:200]
-
-
-def _concerns(storm: Storm, *, is_write: bool) -> bool:
-    return not storm.ports or any((each in _READ) != is_write for each in storm.ports)

@@ -49,7 +49,7 @@ class Plan(NamedTuple):
     steps: tuple[Step, ...]
     heals_at: float
     ends_at: float
-    home: str = "functions"  # or serve
+    home: str = "functions"  # or sqlite, postgres
 
     @property
     def events(self) -> int:
@@ -66,7 +66,7 @@ def draw_plan(seed: int, home: str = "functions") -> Plan:
     plan = drawing.plan()._replace(home=home)
     if home == "postgres":
         return drawing.with_leases(plan)
-    return drawing.with_long_pause(plan) if home == "serve" and plan.is_long else plan
+    return drawing.with_long_pause(plan) if home == "sqlite" and plan.is_long else plan
 
 
 class _Drawing:

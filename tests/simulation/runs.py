@@ -11,12 +11,12 @@ from multiprocessing import get_context
 
 from tests.simulation.ledger import Finding
 from tests.simulation.plan import Plan, Step, draw_plan
-from tests.simulation.served import ServedWorld
-from tests.simulation.servers import LeasedWorld
+from tests.simulation.postgres_world import PostgresWorld
+from tests.simulation.sqlite_world import SqliteWorld
 from tests.simulation.world import Result, World
 
 SEEDS_OF_A_PROCESS = 50
-WORLDS = {"functions": World, "serve": ServedWorld, "postgres": LeasedWorld}
+WORLDS = {"functions": World, "sqlite": SqliteWorld, "postgres": PostgresWorld}
 SHRINKS = 120  # simulations, at most
 
 

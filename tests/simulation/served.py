@@ -1,11 +1,9 @@
-"""Plays `pushgrid serve`: one process that claims, settles and parks, on SQLite."""
+"""Plays `pushgrid serve` on a database: processes that claim, settle and park."""
 
 from __future__ import annotations
 
-import asyncio
 import tempfile
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextvars import copy_context
 from dataclasses import replace
 from datetime import datetime
@@ -16,25 +14,20 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from pushgrid.testing.memory import MemoryStore
-from server.deliveries import Deliveries
 from server.home import Home
-from server.own_work import OwnWork, timers_of
-from server.process import DELIVERING_SECONDS, HANDING_SECONDS, LONGEST_END, STORING_SECONDS
-from server.sqlite_home import SqliteHome
-from shared.adapters.sql.sqlite.store import SqliteStore
+from server.worker import Worker
 from shared.app import App, BackgroundWork
 from shared.engine.ports import DeadLetters, Queue
-from shared.engine.ports.leases import Lease
 from shared.engine.timers.waiting_events import tallies
-from shared.errors import InvalidSettings, StorageUnavailable
+from shared.errors import InvalidSettings
 from shared.settings import AttemptLogging, Settings
 from shared.subscriptions.subscription import SubscriptionKey
 from shared.telemetry import lines_to
 from shared.watched_clock import WatchedClock
 from tests.simulation.kernel import Pool, Process, Threads
 from tests.simulation.ledger import Ledger
-from tests.simulation.machine import STORMS, Machine
-from tests.simulation.plan import Plan, Step
+from tests.simulation.mirror import Mirror
+from tests.simulation.plan import Step
 from tests.simulation.processes import Death, Instance, Processes, settings_of
 from tests.simulation.served_ledger import TOLD, ServedLedger
 from tests.simulation.world import Result, World
@@ -42,7 +35,8 @@ from tests.simulation.world import Result, World
 LOSES_POWER = 0.4  # of the kills
 IN_ORDER = 0.25  # of the ends that a plan names
 STARTS_AGAIN = 5.0  # seconds after it has ended by itself
-AIMS = ("a claim", "a settlement", "a settlement", "COMMIT", "")  # at what kills are aimed
+TIMERS = {"deadletter_timer", "wake_timer"}
+WAITED_FOR = 70.0  # seconds after SIGTERM: twice as long as an end takes
 AIMED = 5  # statements of these at most, before the one that is hit
 
 
@@ -59,15 +53,14 @@ class ServedHost:
         is_worth: Callable[[], bool],  # whether a timer's run has work
         ended: Callable[[str], object],
     ) -> None:
-        self._app, self._process, self._home = app, process, home
+        self._process, self._home = process, home
         self._rests, self._is_worth, self._ended = rests, is_worth, ended
-        self._deliveries: Deliveries | None = None
-        self._work: OwnWork
-        self.is_ready = False
+        self._worker = Worker(app, home, Threads(process), as_here=self._as_here)
+        self.is_ready, self._has_begun = False, False
 
     @property
     def open(self) -> int:
-        return self._deliveries.under_way if self._deliveries else 0
+        return self._worker.under_way if self._has_begun else 0
 
     def begin(self) -> None:
         loop = self._process.loop
@@ -77,23 +70,14 @@ class ServedHost:
         """Do nothing: another account has no queues."""
 
     async def _run(self) -> None:
-        app, home = self._app, self._home
         try:
-            await home.open(self._give_up, self._has_share)
+            await self._worker.open()
         except InvalidSettings as error:
             self._ended(f"does not start: {error.message}")
             return
-        self._deliveries = Deliveries(home.leases, self._deliver, app.store.traits.most_in_hand)
-        timers = [each._replace(call=partial(self._fire, each)) for each in timers_of(app)]
-        rarer = [
-            [each._replace(period=each.period * self._rests) for each in some]
-            for some in (app.background, [*timers, *home.background])
-        ]
-        self._work = OwnWork(home, Threads(self._process), everywhere=rarer[0], elected=rarer[1])
-        self._deliveries.begin()
-        self._work.begin()
-        self.is_ready = True
-        self._ended(f"can't go on: {await home.broken()}")
+        self._worker.begin()
+        self.is_ready = self._has_begun = True
+        self._ended(f"can't go on: {await self._home.broken()}")
 
     def end(self) -> None:
         """Begin to end in order, as the server does after SIGTERM."""
@@ -102,40 +86,31 @@ class ServedHost:
         loop.call_soon(lambda: loop.create_task(self._end()))
 
     async def _end(self) -> None:
-        assert self._deliveries
-        await self._deliveries.stop_taking()
-        await _within(HANDING_SECONDS, self._home.leases.hand_back())
-        await self._work.stop()
-        self._app.stop()
-        await self._deliveries.finish(DELIVERING_SECONDS)
-        await _within(STORING_SECONDS, self._app.end())
-        await _within(STORING_SECONDS, self._home.close())
+        await self._worker.finish()
+        await self._worker.store()
+        await self._worker.close()
         self._ended("ends in order")
 
-    def _give_up(self, queue: Queue, body: str, reason: str) -> None:
-        self._app.intake.give_up(queue, body, reason)
-
-    def _has_share(self, key: SubscriptionKey) -> bool:
-        return self._app.deliver.endpoints.has_share(key)
-
-    async def _deliver(self, lease: Lease) -> None:
-        settling = self._home.settling(lease, self._app.metrics)
-        await self._app.deliver.run(lease.body, lease.queue, settling)
+    def _as_here(self, work: BackgroundWork) -> BackgroundWork:
+        """Return work that is done more rarely, and a timer's only if it is worth it."""
+        if work.name in TIMERS:
+            work = work._replace(call=partial(self._fire, work))
+        return work._replace(period=work.period * self._rests)
 
     def _fire(self, timer: BackgroundWork) -> bool:
         return self._is_worth() and timer.call()
 
 
 class ServedProcesses(Processes):
-    """Processes that serve: one at a time, on one machine."""
+    """Processes that serve."""
 
     idle = 900.0
-    aims: Sequence[str] = AIMS
-    machine: Machine
+    aims: Sequence[str]  # at what kills are aimed
+    machine: Mirror[Any]
     ledger: ServedLedger
 
-    def __init__(self, plan: Plan, *given: Any) -> None:
-        super().__init__(plan._replace(processes=1), *given)
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
         self.ledger = self._ledger  # type: ignore[assignment]
 
     def begin(self) -> None:
@@ -167,16 +142,13 @@ class ServedProcesses(Processes):
         instance.death = death
         _host(instance).end()
         later = partial(self._die, slot, instance, "while it ends")
-        self._kernel.at(self._kernel.now + 2 * LONGEST_END, later)
+        self._kernel.at(self._kernel.now + WAITED_FOR, later)
 
     def freeze(self, process: int, seconds: float, before: str) -> None:
         super().freeze(process % len(self.slots), seconds, before and "COMMIT")
 
     def is_struck(self, process: Process, statement: Collection[str], when: str) -> bool:
         return self._is_struck(*self._by_name[process.name], statement, when)
-
-    def jump(self, process: int, by: float) -> None:
-        """Do nothing: a machine's only clock is believed."""
 
     def strike(self, process: Process, where: str) -> None:
         slot, instance = self._by_name[process.name]
@@ -191,7 +163,7 @@ class ServedProcesses(Processes):
         self._bury(slot, instance, death, f"ends itself: {self._told(why)}")
 
     def _told(self, why: str) -> str:
-        return why.replace(str(self.machine.folder), "the folder")
+        return why
 
     def _die(self, slot: int, instance: Instance, where: str) -> None:
         if instance.death and instance.process.is_alive:
@@ -201,9 +173,8 @@ class ServedProcesses(Processes):
         super()._die(slot, instance, where)
 
     def _leave(self, process: Process, *, loses_power: bool) -> None:
-        self._seen["the power fails"] += loses_power
-        self.ledger.died(process)
-        self.machine.stop(loses_power=loses_power)
+        """Let the store notice that a process is gone, perhaps with its machine."""
+        raise NotImplementedError
 
     def _new(self, slot: int, skew: float) -> Instance:
         name, wrong = f"p{slot}.{len(self._by_name)}", [skew]
@@ -240,19 +211,7 @@ class ServedProcesses(Processes):
     def _home(
         self, process: Process, settings: Settings, clock: WatchedClock, elsewhere: DeadLetters
     ) -> Home:
-        folder = self.machine.start()
-        ids = Random(f"ids {process.name} {self._plan.seed}")
-
-        def make_store(folder: Path, **options: Any) -> SqliteStore:
-            return SqliteStore(
-                folder,
-                **options | {"other_accounts": elsewhere},
-                connect=lambda database: self.machine.connect(process, database),
-                new_id=lambda: ids.randbytes(16).hex(),
-                low_water=0,
-            )
-
-        return SqliteHome(folder, settings, clock, Threads(process), make_store)
+        raise NotImplementedError
 
     def _has_work(self) -> bool:
         now, ran_at = self._kernel.now, self._ran_at
@@ -271,30 +230,26 @@ class ServedWorld(World):
     """All that there is in a simulation of a server."""
 
     make_ledger: Callable[..., Ledger] = ServedLedger
-    make_processes: Callable[..., Processes] = ServedProcesses
-    make_machine: Callable[..., Any] = Machine
+    make_machine: type[Any]  # a `Mirror`
+    unused: Collection[str]  # arguments of steps that say nothing here
 
-    @staticmethod
-    def told(step: Step) -> str:
-        """Return a step as it is played: by one process, whose clock is right."""
-        if step.what == "jump":
-            return "nothing"
-        left_out = {"process", "skew"}
-        args = {name: each for name, each in step.args.items() if name not in left_out}
+    @classmethod
+    def told(cls, step: Step) -> str:
+        args = {name: each for name, each in step.args.items() if name not in cls.unused}
         if step.what == "storm":
-            args["kind"] = STORMS[args["kind"]].name
-        return World.told(step._replace(args=args))
+            args["kind"] = cls.make_machine.storms_here[args["kind"]].name
+        return super().told(step._replace(args=args))
 
     def play(self) -> Result:
         with tempfile.TemporaryDirectory(prefix="pushgrid-", ignore_cleanup_errors=True) as name:
             self.ledger.store = self.ledger.stored  # type: ignore[attr-defined]
             self.machine = self.processes.machine = self.make_machine(  # type: ignore[attr-defined]
+                Path(name),
                 self.kernel,
                 self.ledger,
                 self.storms,
                 Random(f"machine {self._plan.seed}"),
                 self._seen,
-                Path(name),
                 self.processes.is_struck,  # type: ignore[attr-defined]
                 self.processes.strike,  # type: ignore[attr-defined]
             )
@@ -339,9 +294,3 @@ class ServedWorld(World):
 
     def _payloads(self) -> Collection[Any]:
         return list(self.machine.rows["payloads"])
-
-
-async def _within(seconds: float, work: Awaitable[object]) -> None:
-    with suppress(TimeoutError, StorageUnavailable):
-        async with asyncio.timeout(seconds):
-            await work

@@ -15,6 +15,7 @@ from shared.adapters.sql.suspects import DEATHS
 from shared.delivery.policy import EndReason, EndState
 from shared.engine.ports import Queue, Receipt, Received, Table
 from shared.engine.ports.settling import Ended
+from shared.errors import StorageUnavailable
 from shared.subscriptions.subscription import DeadLetterDestination
 from shared.telemetry import LogLine
 from tests.simulation.kernel import Process
@@ -24,6 +25,10 @@ from tests.simulation.rows import Change
 
 Key = tuple[str, int, str]  # of an entry
 TOLD = "is told to end"
+_ENDS_UNFINISHED = {  # what an end may fail with
+    each.__name__
+    for each in (TimeoutError, StorageUnavailable, *StorageUnavailable.__subclasses__())
+}
 
 
 class ServedLedger(Ledger):
@@ -45,7 +50,11 @@ class ServedLedger(Ledger):
         self._told.add(process)
 
     def hear(self, process: str, line: LogLine) -> None:
-        """Tell a line of the app's log with the story."""
+        """Tell a line of the app's log with the story; find what fails at an end."""
+        if line.event == "server.unfinished":
+            why = str(line.fields["detail"])
+            if why.partition(":")[0] not in _ENDS_UNFINISHED:
+                self.find("unheard", f"{process}: {why}")
         if self.story is not None:
             self.story.append((self._kernel.now, f"{process} logs {line.json}", frozenset()))
 

@@ -1,4 +1,4 @@
-"""Sixty seeds find nothing in the app, each repeats itself, and each kind of fault has occurred."""
+"""Seeds of each home find nothing, repeat themselves, and each kind of fault has occurred."""
 
 from __future__ import annotations
 
@@ -8,73 +8,131 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import pytest
 
 from tests.package_list import ROOT
 from tests.simulation import runs
 from tests.simulation.ledger import Finding
-from tests.simulation.plan import STORMS, Plan, draw_plan
+from tests.simulation.plan import STORMS, Plan, Step, draw_plan
 from tests.simulation.planted import PLANTED
 from tests.simulation.runs import first_findings, not_seen, play_all
 from tests.simulation.world import Result
 
-SEEDS = range(60)
-REPEATED = range(40, 60)  # in a process that hashes otherwise
 WORKERS = 2
-OCCURS = {
-    *STORMS,
-    *("killed before", "killed after", "killed while", "frozen"),
-    *("a clock jumps", "a wrong clock at start", "timers overlap"),
-    *("published 200", "published 503", "frozen before a request"),
-    *("replayed", "paused", "resumed", "moved", "updated", "expired", "deleted"),
-    *(f"endpoint {each}" for each in ("slow", "late", "hangs", "fails", "refused", "throttles")),
-    *(f"endpoint {each}" for each in ("lost answers", "400", "401", "404", "413")),
-}
+
+
+class Played(NamedTuple):
+    """What is played on a home."""
+
+    home: str
+    seeds: Sequence[int]
+    repeated: Sequence[int]  # seeds of them, in a process that hashes otherwise, in this order
+    least: int  # promised deliveries
+    occurs: set[str]  # in some seed
+
+
+_ALL = {"frozen", "published 200", "published 503"}
+HOMES = (
+    Played(
+        "functions",
+        seeds=range(60),
+        repeated=range(40, 60),
+        least=20_000,
+        occurs={
+            *STORMS,
+            *("killed before", "killed after", "killed while"),
+            *("a clock jumps", "a wrong clock at start", "timers overlap"),
+            "frozen before a request",
+            *("replayed", "paused", "resumed", "moved", "updated", "expired", "deleted"),
+            *(f"endpoint {each}" for each in ("slow", "late", "hangs", "fails", "refused")),
+            *(f"endpoint {each}" for each in ("throttles", "lost answers")),
+            *(f"endpoint {each}" for each in ("400", "401", "404", "413")),
+        },
+    ),
+    Played(
+        "sqlite",
+        seeds=(*range(10), 11, 34, 57, 77),
+        repeated=(0, 1, 2, 3, 0, 1, 2, 3),
+        least=4_000,
+        occurs={
+            *(f"sqlite {each}" for each in ("slow", "hangs", "fails", "fails after")),
+            *(f"sqlite {each}" for each in ("a sync fails", "is full", "is locked")),
+            "sqlite stores what nobody knows",
+            *(f"killed {each}" for each in ("before", "after", "within", "while", "when")),
+            *(f"killed at {each}" for each in ("BEGIN", "SELECT", "INSERT", "UPDATE")),
+            *(f"killed at {each}" for each in ("DELETE", "COMMIT")),
+            *(f"killed in {each}" for each in ("a claim", "a settlement")),
+            "the power fails",
+            *(f"ends itself: {each}" for each in ("can't go on", "does not start")),
+            "ends itself: ends in order",
+        },
+    ),
+    Played(
+        "postgres",
+        seeds=(10, 18, 22, 24, 36, 0, 1, 2, 4, 6, 7, 8, 11, 13, 20, 26, 28, 31, 33, 39),
+        repeated=(10, 18, 22, 24, 36),
+        least=10_000,
+        occurs={
+            *(f"postgres {each}" for each in ("is lost", "is stored", "comes late")),
+            *(f"postgres {each}" for each in ("is doubted", "is away", "is read-only", "is slow")),
+            *("late, and takes effect", "fails over", "fails over, and loses commits"),
+            *("lost by an asynchronous failover", "a lock is not had", "ended for its silence"),
+            *("a machine vanishes in a transaction", "a connection is cut that hangs"),
+            *("cut off alone", "judged dead", "taken over", "renumbered", "a clock jumps"),
+            *(f"killed {each}" for each in ("before", "after", "while")),
+            *(f"killed in {each}" for each in ("a claim", "a settlement", "a birth", "COMMIT")),
+            "frozen before a request",
+            *(f"ends itself: {each}" for each in ("does not start", "ends in order")),
+        },
+    ),
+)
 _DIGESTS = """
 import json
 from tests.simulation.runs import play_seed
-print(json.dumps([play_seed(seed).digest for seed in {}]))
+print(json.dumps([play_seed(seed, "{}").digest for seed in {}]))
 """
 
 
-@pytest.fixture(scope="module")
-def played() -> tuple[Sequence[Result], Sequence[str]]:
-    """Play the seeds; return their results, and the digests that another process comes to."""
+class Results(NamedTuple):
+    """What came of it."""
+
+    of: Played
+    results: Sequence[Result]
+    again: Sequence[str]  # digests of what was repeated
+
+
+@pytest.fixture(scope="module", params=HOMES, ids=lambda each: each.home)
+def played(request: pytest.FixtureRequest) -> Results:
+    of: Played = request.param
     environment = {**os.environ, "PYTHONHASHSEED": "7", "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-c", _DIGESTS.format(REPEATED)]
+    command = [sys.executable, "-c", _DIGESTS.format(of.home, of.repeated)]
     with subprocess.Popen(command, env=environment, cwd=ROOT, stdout=subprocess.PIPE) as again:
-        results = list(play_all(SEEDS, WORKERS))
+        results = list(play_all(of.seeds, WORKERS, of.home))
         printed, _ = again.communicate()
-    return results, json.loads(printed)
-
-
-@pytest.fixture(scope="module")
-def results(played: tuple[Sequence[Result], Sequence[str]]) -> Sequence[Result]:
-    return played[0]
+    return Results(of, results, json.loads(printed))
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-def test_the_ledger_finds_nothing(results: Sequence[Result]) -> None:
-    assert first_findings(results) == {}
-    assert sum(each.promised for each in results) > 20_000
+def test_the_ledger_finds_nothing(played: Results) -> None:
+    assert first_findings(played.results) == {}
+    assert sum(each.promised for each in played.results) > played.of.least
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-def test_each_kind_of_fault_occurs(results: Sequence[Result]) -> None:
-    assert not_seen(OCCURS, results) == []
+def test_each_kind_of_fault_occurs(played: Results) -> None:
+    assert not_seen(_ALL | played.of.occurs, played.results) == []
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-def test_a_seed_repeats_itself_however_strings_are_hashed(
-    played: tuple[Sequence[Result], Sequence[str]],
-) -> None:
-    results, digests = played
+def test_a_seed_repeats_itself_however_strings_are_hashed(played: Results) -> None:
+    digests = {each.plan.seed: each.digest for each in played.results}
 
-    assert digests == [results[seed].digest for seed in REPEATED]
+    assert played.again == [digests[seed] for seed in played.of.repeated]
 
 
 def test_a_red_plan_shrinks_to_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,3 +158,17 @@ def test_a_planted_bug_has_its_place(name: str) -> None:
 
     for file, old, _ in ((bug.file, bug.old, bug.new), *bug.also):
         assert (ROOT / file).read_text().count(old) == 1
+
+
+@pytest.mark.parametrize(
+    ("home", "told"),
+    [
+        ("functions", "storm {'kind': 'stored twice', 'ports': ('queues',), 'share': 0.5}"),
+        ("sqlite", "storm {'kind': 'a sync fails', 'ports': ('queues',), 'share': 0.5}"),
+        ("postgres", "storm {'kind': 'is doubted', 'share': 0.5}"),
+    ],
+)
+def test_a_storm_is_told_in_the_words_of_its_home(home: str, told: str) -> None:
+    storm = Step(1.0, "storm", {"kind": "stored twice", "ports": ("queues",), "share": 0.5})
+
+    assert runs.WORLDS[home].told(storm) == told

@@ -70,8 +70,8 @@ class World:
         self._callers = Callers(kernel, processes, self.ledger, chance, self._seen)
         self._players: tuple[Any, ...] = (self._callers, processes, self._endpoints)
 
-    @staticmethod
-    def told(step: Step) -> str:
+    @classmethod
+    def told(cls, step: Step) -> str:
         """Return a step as it is played."""
         return f"{step.what} {step.args}"
 

@@ -1,8 +1,9 @@
 """
-Hands messages to this process, on its event loop.
+Hands messages to this process. A message in hand has the number of its run: that is its lease.
 
-A message in hand has the run of its process. What a process had that has died is free by definition
-(`Dialect.left`), and its death is counted when it is claimed.
+What a dead process had is free by definition, and the death is counted when it is claimed. In a
+folder, whose lock one process has, each lower number is that of a dead one; on PostgreSQL
+`processes` tells who is dead, and which number of theirs counts (`dialects.py`).
 """
 
 from __future__ import annotations

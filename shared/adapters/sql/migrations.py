@@ -30,6 +30,7 @@ class Migration(NamedTuple):
 
 
 #: How each database writes types and tables. What is compared is compared by code points.
+#: state: what it begins with.
 _DIALECTS: Mapping[str, Mapping[str, str]] = {
     "sqlite": {
         "number": "INTEGER",
@@ -38,6 +39,7 @@ _DIALECTS: Mapping[str, Mapping[str, str]] = {
         "table": "STRICT",
         "small": "STRICT, WITHOUT ROWID",
         "by_hour": "STRICT",
+        "state": "('run', 0), ('seen', 0), ('catalogue', 0)",
     },
     "postgresql": {
         "number": "BIGINT",
@@ -46,13 +48,15 @@ _DIALECTS: Mapping[str, Mapping[str, str]] = {
         "table": "",
         "small": "",
         "by_hour": "PARTITION BY RANGE (hour)",
+        "state": "('run', 0), ('catalogue', 0)",
     },
 }
 
 _SCRIPT_1 = """
--- A row a value: the number of this start, the latest time seen, the version of the catalogue.
+-- A row a value: the number of this start, the version of the catalogue; in SQLite also the latest
+-- time seen.
 CREATE TABLE state (name {text} PRIMARY KEY, value {number} NOT NULL) {small};
-INSERT INTO state (name, value) VALUES ('run', 0), ('seen', 0), ('catalogue', 0);
+INSERT INTO state (name, value) VALUES {state};
 
 CREATE TABLE migrations (
   number {number} PRIMARY KEY, oldest {number} NOT NULL, program {text} NOT NULL
@@ -115,9 +119,6 @@ CREATE TABLE attempts (
 ) {by_hour};
 CREATE INDEX attempts_event ON attempts (event_id, topic, subscription, hour)
   WHERE event_id IS NOT NULL;
-CREATE INDEX attempts_hour ON attempts (hour);
--- bytes: at least what the records of an hour take.
-CREATE TABLE attempt_hours (hour {number} PRIMARY KEY, bytes {number} NOT NULL) {table};
 
 -- span: minute, hour, or sum: of all hours up to its start.
 CREATE TABLE counts (
@@ -128,13 +129,25 @@ CREATE TABLE counts (
 CREATE INDEX counts_start ON counts (span, start);
 """
 _STEPS = (Migration(1, 1, "0.1.0", _SCRIPT_1),)
+#: What SQLite alone has after a step; what PostgreSQL alone has: `postgres/schema.py`.
+_SQLITE = {
+    1: """
+-- Records are deleted by their hour. bytes: at least what those of an hour take.
+CREATE INDEX attempts_hour ON attempts (hour);
+CREATE TABLE attempt_hours (hour INTEGER PRIMARY KEY, bytes INTEGER NOT NULL) STRICT;
+"""
+}
 LATEST = _STEPS[-1].number
 
 
 def migrations(dialect: str) -> Sequence[Migration]:
     """Return all steps in order, in the words of a database: `sqlite` or `postgresql`."""
     words = _DIALECTS[dialect]
-    return [each._replace(script=each.script.format(**words)) for each in _STEPS]
+    alone = _SQLITE if dialect == "sqlite" else {}
+    return [
+        each._replace(script=each.script.format(**words) + alone.get(each.number, ""))
+        for each in _STEPS
+    ]
 
 
 def refusal(database: Path, oldest: int, program: str) -> str:

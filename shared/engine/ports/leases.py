@@ -67,7 +67,7 @@ class Leases(Protocol):
 
     async def hand_back(self) -> None:
         """
-        Hand over nothing more, and let others have at once what is not handed over yet.
+        Hand over nothing more, and let others have what is not handed over yet, in seconds.
 
         Raises:
             StorageUnavailable: `close` does it.

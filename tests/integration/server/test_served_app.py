@@ -53,7 +53,7 @@ def on_app(
         found = read_server_settings({**_SETTINGS, **settings})
         home = make_home(folder, found, clock, threads)
         app = ServedApp(found, home, clock, threads)
-        await home.open(app.give_up, app.has_share)
+        await app.worker.open()
         try:
             return await asyncio.to_thread(test, app)
         finally:
@@ -103,7 +103,7 @@ def test_sqlite_ends_a_message_with_what_follows(tmp_path: Path):
         leases, queues = app.home.store.leases, app.home.store.queues
         await app.app.publish.accept(a_topic(), [an_event()], "publish-1")
         (lease,) = await leases.claim(Queue.DELIVERIES, 10)
-        await app.deliver(lease)  # to port 9, where nobody listens
+        await app.worker.deliver(lease)  # to port 9, where nobody listens
         waiting = await asyncio.to_thread(queues.waiting)
         return leases.has(lease), waiting[KEY].events
 

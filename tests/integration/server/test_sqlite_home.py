@@ -19,6 +19,7 @@ from cli.deployment import subscription_path
 from cli.serving.beside import BesideTheApp
 from cli.serving.in_process import deployment_of
 from pushgrid.testing.memory import FakeClock
+from server import worker
 from server.data_folder import take_folder
 from server.deliveries import Deliveries
 from server.environment import read_server_settings
@@ -26,12 +27,12 @@ from server.failure import CannotStart
 from server.http.connections import ConnectionLimits
 from server.http.front import HttpFront
 from server.options import ServerOptions, bind
-from server.own_work import OwnWork
 from server.process import Prepared, RunningServer
 from server.sd_notify import ServiceManager
 from server.served_app import ServedApp
 from server.sql_home import DEAD_LETTERS_KEPT_FOR
 from server.sqlite_home import SqliteHome, check_store
+from server.worker import Worker
 from shared.adapters.sql.leases import MOST_FAILURES
 from shared.adapters.sql.messages import parts_of
 from shared.adapters.sql.sqlite.folder import DATABASE
@@ -77,7 +78,7 @@ async def served(
     settings = read_server_settings(environ)
     home = SqliteHome(folder, settings, clock, threads)
     app = ServedApp(settings, home, clock, threads)
-    await home.open(app.give_up, app.has_share)
+    await app.worker.open()
     try:
         yield app, home
     finally:
@@ -108,35 +109,38 @@ def do_all(home: SqliteHome) -> None:
         assert not each.call(), "it goes on"
 
 
-def test_a_server_that_ends_begins_no_more_deliveries(tmp_path: Path) -> None:
+def test_a_server_that_ends_begins_no_more_deliveries(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What is put while it finishes those under way is for the next start."""
     delivered: list[bytes] = []
     begun, finishing, go_on = asyncio.Event(), asyncio.Event(), asyncio.Event()
-
-    async def deliver(lease: Lease) -> None:
-        delivered.append(lease.body)
-        begun.set()
-        await go_on.wait()
 
     class Watched(Deliveries):
         async def finish(self, seconds: float) -> int:
             finishing.set()
             return await super().finish(seconds)
 
+    async def deliver(_: Worker, lease: Lease) -> None:
+        delivered.append(lease.body)
+        begun.set()
+        await go_on.wait()
+
+    monkeypatch.setattr(worker, "Deliveries", Watched)
+    monkeypatch.setattr(Worker, "deliver", deliver)
+
     async def test() -> None:
         async with served(tmp_path / "data", FakeClock()) as (app, home):
             put = home.store.sender.put
-            deliveries = Watched(home.leases, deliver, 8)
-            own_work = OwnWork(home, app.threads, everywhere=[], elected=[])
             options = ServerOptions(data=tmp_path / "data", port=0)
             prepared = Prepared(options, SETTINGS, app.settings, None, bind(options.host, 0))
             beside = BesideTheApp(prepared.url, None)
             server = RunningServer(prepared, app, beside, print, ServiceManager(None))
-            deliveries.begin()
+            app.worker.begin()
             await put(Queue.DELIVERIES, "one")
             await begun.wait()
             front = HttpFront(server._asgi(), ConnectionLimits(8))
-            ending = asyncio.create_task(server._end(front, deliveries, own_work))
+            ending = asyncio.create_task(server._end(front))
             await finishing.wait()
             await put(Queue.DELIVERIES, "two")
             for _ in range(9):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -46,14 +46,6 @@ class Schema:
             schema=self._name, clock=clock, boottime=boottime, threads=SystemThreads()
         )
 
-    @contextmanager
-    def snapshot(self) -> Iterator[None]:
-        """Hold a snapshot of another one's: what is deleted meanwhile is not removed."""
-        with self._server.connected() as connection:
-            connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
-            connection.execute("SELECT 1 FROM pg_class LIMIT 1")
-            yield
-
     def do(self, statement: str, *parameters: object) -> list[Row]:
         """Run a statement in the schema."""
         with self._server.connected(ROLE) as connection:
@@ -78,14 +70,6 @@ def opened(folder: Path, **options: Any) -> Iterator[SqliteDatabase]:
         yield database
     finally:
         database.close()
-
-
-def restored(folder: Path, images: Mapping[str, bytes]) -> Path:
-    """Write the files of a database into a new folder."""
-    folder.mkdir(mode=0o700)
-    for name, image in images.items():
-        (folder / name).write_bytes(image)
-    return folder
 
 
 def add(writing: WriteTransaction, name: str, size: int = 1) -> None:

@@ -9,7 +9,7 @@ clean).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from random import Random
 from threading import RLock
@@ -151,3 +151,11 @@ def _any(
             yield change
         else:
             yield change[0], change[1][: chance.randrange(len(change[1]) + 1)]
+
+
+def restored(folder: Path, images: Mapping[str, bytes]) -> Path:
+    """Write the files of a database into a new folder."""
+    folder.mkdir(mode=0o700)
+    for name, image in images.items():
+        (folder / name).write_bytes(image)
+    return folder

@@ -29,8 +29,8 @@ from shared.engine.ports.settling import Answer, Settlement, judged_again
 from shared.metrics import Metric, Series, Sum, count_of
 from shared.subscriptions.subscription import DeadLetterDestination, SubscriptionKey
 from tests.builders import NEVER, a_topic, an_event
-from tests.integration.sql.databases import Place, in_folder, opened, restored
-from tests.integration.sql.recorded_disk import RecordedDisk
+from tests.integration.sql.databases import Place, in_folder, opened
+from tests.integration.sql.recorded_disk import RecordedDisk, restored
 from tests.integration.sql.test_app import (
     URL,
     Server,

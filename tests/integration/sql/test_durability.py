@@ -17,8 +17,8 @@ from shared.adapters.sql.database import StoreRefused, WriteOptions, WriteTransa
 from shared.adapters.sql.sqlite.connection import SqliteConnection
 from shared.adapters.sql.sqlite.database import SqliteDatabase
 from shared.errors import Conflict, StorageUnavailable
-from tests.integration.sql.databases import add, names, opened, restored
-from tests.integration.sql.recorded_disk import DATABASE, WAL, RecordedDisk
+from tests.integration.sql.databases import add, names, opened
+from tests.integration.sql.recorded_disk import DATABASE, WAL, RecordedDisk, restored
 
 
 @pytest.fixture

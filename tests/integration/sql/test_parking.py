@@ -55,9 +55,9 @@ def test_what_a_pause_holds_is_free_when_nobody_knows_of_its_end(
             crm = await asyncio.to_thread(Paused, store)
             await asyncio.to_thread(crm.pause)
             await put_and_hold(store, 5)
+            assert isinstance(store, SqliteStore)
             claim = asyncio.create_task(claimed(store))
             await asyncio.sleep(0)
-            assert isinstance(store, SqliteStore)
             connection, faults = store.database._connection, [apsw.IOError("sync")]
             commit = connection.commit
             resumed = "SELECT 1 FROM documents WHERE kind = 'eventsubscriptions' AND pause IS NULL"

@@ -55,7 +55,7 @@ def test_a_look_for_what_the_dead_had_reads_nothing_that_waits(
 
 
 def test_while_a_snapshot_is_held_claims_do_not_read_what_was_claimed_before(
-    schema: Schema, monkeypatch: pytest.MonkeyPatch
+    schema: Schema, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The rows of messages that have ended stay in the index until the snapshot is gone."""
     read: list[int] = []
@@ -94,7 +94,7 @@ def test_while_a_snapshot_is_held_claims_do_not_read_what_was_claimed_before(
     with schema.store():  # makes the schema
         pass
     monkeypatch.setattr(Transaction, "execute", counted)
-    with schema.snapshot():
+    with postgres.snapshot():
         claimed = asyncio.run(asyncio.wait_for(play(), 120))
     assert claimed == 150
     assert claimed / 2 <= sum(read) <= 2 * claimed

@@ -20,8 +20,8 @@ from shared.adapters.sql.sqlite.store import SqliteStore
 from shared.adapters.threads import SystemThreads
 from shared.engine.ports.settling import FollowUp, Settlement
 from tests.builders import a_note
-from tests.integration.sql.databases import names, opened, restored
-from tests.integration.sql.recorded_disk import WAL, RecordedDisk
+from tests.integration.sql.databases import names, opened
+from tests.integration.sql.recorded_disk import WAL, RecordedDisk, restored
 from tests.integration.sql.test_leases import MOST, NEW, run
 from tests.integration.sql.test_settling import HOUR, InHand, again, of_publish, text_of
 

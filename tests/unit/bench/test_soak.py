@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Self
 import pytest
 
 from bench.__main__ import main
-from bench.soak import command, database_attacks, kills, server_attacks
+from bench.soak import azurite_kills, command, database_attacks, server_attacks
 from bench.soak.attacked_server import kind_of
 from bench.soak.ledger import Ledger, LedgerSums, Occurrence
 from bench.soak.soak_deployment import Attacked, Step
@@ -72,7 +72,7 @@ def test_a_state_is_read_as_it_was_saved(tmp_path: Path):
 
 def test_a_seed_has_one_order_of_kills():
     def rows(seed: str) -> list[str]:
-        return [step.row for step in kills.steps(Random(seed))]
+        return [step.row for step in azurite_kills.steps(Random(seed))]
 
     assert rows("1") == rows("1")
     assert rows("1") != rows("2")

@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
 from bench.load import Case, Sink, publish, running_sink
-from bench.peers.cases import CASES as PEERS
+from bench.peers.cases import SINGLE
 from bench.peers.measuring import play, warm_up
 from bench.peers.pushgrid import target_of
 from bench.peers.system import PublishTarget
@@ -19,7 +19,6 @@ from bench.postgres import (
     claims,
     count_claims,
     dead_rows,
-    held_horizon,
     running_database,
 )
 from bench.report import PhaseResult, processor_seconds
@@ -28,7 +27,6 @@ from testbed.arm import Arm
 from testbed.subscriber import Push, running_subscriber
 from tests.postgres_server import PostgresServer
 
-_SINGLE = next(each.case for each in PEERS if each.name == "single events, 1 subscription")
 _AT_ONCE, _A_SECOND = 10, 20
 _TOOK = 0.2  # seconds that the limited endpoint takes
 #: Of a second: what servers send at its ends is on its way for different times.
@@ -59,8 +57,8 @@ def two_servers(*, is_quick: bool) -> Iterator[PhaseResult]:
     with ExitStack() as stack:
         database, one, two = stack.enter_context(_two_servers())
         sink = stack.enter_context(running_sink())
-        url, key, *_ = target = target_of(one, _SINGLE, sink.url)
-        rate = warm_up(target, _SINGLE, sink)
+        url, key, *_ = target = target_of(one, SINGLE, sink.url)
+        rate = warm_up(target, SINGLE, sink)
         both = [url, url.replace(one.url, two.url)]
         processes = [each.process.pid for each in (one, two)]
         for urls in (both[:1], both):
@@ -176,7 +174,7 @@ def horizon(*, is_quick: bool) -> Iterator[PhaseResult]:
             before = play(target, warm, sink)
             time.sleep(_RETRIED_IN)
             yield PhaseResult(phase="before", figures={"delivered/s": before.delivered})
-            with held_horizon(database):
+            with database.snapshot():
                 had, read = claims(database)
                 found = play(target, case, sink)
                 time.sleep(_SETTLES)  # statistics come late

@@ -19,11 +19,9 @@ from shared.settings import Settings
 from shared.watched_clock import WatchedClock
 from tests.simulation.kernel import Process, Threads
 from tests.simulation.leased_ledger import LeasedLedger
-from tests.simulation.plan import Step
-from tests.simulation.postgres import Server
-from tests.simulation.processes import Death, Processes
+from tests.simulation.postgres_server import Server
+from tests.simulation.processes import Death
 from tests.simulation.served import ServedProcesses, ServedWorld
-from tests.simulation.world import World
 
 LOOK_EVERY = 8.0  # seconds: rarer than in fact, as it is most of what idle servers do
 AIMS = (
@@ -32,15 +30,14 @@ AIMS = (
 )
 
 
-class LeasedProcesses(ServedProcesses):
+class PostgresProcesses(ServedProcesses):
     """Two or three servers, which lose their machines, but never a database."""
 
     aims = AIMS
-    machine: Server  # type: ignore[assignment]
+    machine: Server
 
     def __init__(self, *given: Any) -> None:
-        Processes.__init__(self, *given)
-        self.ledger = self._ledger  # type: ignore[assignment]
+        super().__init__(*given)
         self._homes: dict[Process, PostgresHome] = {}
 
     def jump(self, process: int, by: float) -> None:
@@ -71,9 +68,6 @@ class LeasedProcesses(ServedProcesses):
         del loses_power
         self.ledger.died(process)
         self.machine.left(process)
-
-    def _told(self, why: str) -> str:
-        return why
 
     def _wall(self, skew: list[float]) -> Callable[[], datetime]:
         right = self.storage.clock.now
@@ -122,14 +116,11 @@ class LeasedProcesses(ServedProcesses):
         return LeasedPusher(super()._pusher(process), lambda: home.has_lease)
 
 
-class LeasedWorld(ServedWorld):
+class PostgresWorld(ServedWorld):
     """All that there is in a simulation of several servers."""
 
-    make_ledger, make_processes, make_machine = LeasedLedger, LeasedProcesses, Server
-
-    @staticmethod
-    def told(step: Step) -> str:
-        return World.told(step)
+    make_ledger, make_processes, make_machine = LeasedLedger, PostgresProcesses, Server
+    unused = ("ports",)
 
     def _unfinished(self) -> Mapping[Any, Any]:
         """Return nothing where commits were lost: what they had counts as matched."""

@@ -62,14 +62,14 @@ def can_have_disk() -> bool:
         return subprocess.run(tried, check=False, capture_output=True).returncode == 0
 
 
-class ServedStage(NamedTuple):
+class SqliteStage(NamedTuple):
     """What a server has; *disk*: the size of a disk of its own, which is gone when it ends."""
 
     disk: str | None = None
     settings: Mapping[str, str] = {}
 
     @contextmanager
-    def deployed(self, chance: random.Random) -> Iterator[ServedDeployment]:
+    def deployed(self, chance: random.Random) -> Iterator[SqliteDeployment]:
         """Run it on a folder of its own."""
         with ExitStack() as stack:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -78,7 +78,7 @@ class ServedStage(NamedTuple):
                 settings=server_settings(**SETTINGS, **self.settings),
                 before=disk_of(folder, self.disk) if self.disk else (),
             )
-            made = ServedDeployment(
+            made = SqliteDeployment(
                 chance=chance,
                 account=ACCOUNT,
                 servers=[server],
@@ -94,7 +94,7 @@ class ServedStage(NamedTuple):
 
 
 @dataclass(kw_only=True)
-class ServedDeployment(ServerDeployment):
+class SqliteDeployment(ServerDeployment):
     """A running server; its data are in *folder*, which may be a *disk* of its own."""
 
     folder: Path
