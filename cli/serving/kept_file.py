@@ -88,6 +88,8 @@ class KeptFile:
             is_ours = is_elected()
             if is_ours and not is_done:
                 is_done = self._wanted is None or self._apply(api, self._wanted, has_waiting)
+            elif not is_ours and not is_done:
+                self._tell_left_to_another()
             self.has_been_applied.set()
             if self._is_changed.wait(_pause(seconds, is_ours=is_ours, is_done=is_done)):
                 self._is_changed.clear()
@@ -176,6 +178,11 @@ class KeptFile:
     def _tell_refused(self, faults: Sequence[str]) -> None:
         for fault in faults:
             telemetry.error("file.refused", file=self.name, detail=fault)
+
+    def _tell_left_to_another(self) -> None:
+        why = "the server that has lived longest applies its own file; this one, once it is that"
+        if self._is_news(why):
+            telemetry.info("file.left_to_another", file=self.name, detail=why)
 
     def _tell_done(self, change: Change) -> None:
         """Log what was done; without differences, which may have secrets of the file."""

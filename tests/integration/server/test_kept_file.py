@@ -46,7 +46,7 @@ def noted(
     def note(line: logging.LogRecord) -> bool:
         event = json.loads(line.getMessage())["event"]
         told.append(event)
-        if event in {"file.refused", "file.applied", "file.faulty"}:
+        if event in {"file.refused", "file.applied", "file.faulty", "file.left_to_another"}:
             ends.put(event)
         return True
 
@@ -148,7 +148,7 @@ def test_after_a_faulty_reading_the_last_good_file_goes_on(tmp_path, monkeypatch
 
 
 def test_a_file_is_applied_by_the_process_that_is_elected(tmp_path, monkeypatch, caplog):
-    """Another one keeps what it has read, also on SIGHUP, and applies it once it is elected."""
+    """Another one keeps what it has read, also on SIGHUP, says so, and applies it once elected."""
     monkeypatch.setattr(kept_file, "_ELECTED_SECONDS", 0.001)
     looks, elected = threading.Semaphore(0), threading.Event()
 
@@ -163,12 +163,14 @@ def test_a_file_is_applied_by_the_process_that_is_elected(tmp_path, monkeypatch,
         file.read(app.settings)
         app.threads.begin(lambda: file.follow(api, lambda _: False, is_elected))
         assert file.has_been_applied.wait(PATIENCE)
-        assert ends.empty()
+        assert ends.get(timeout=PATIENCE) == "file.left_to_another"
         path.write_text(json.dumps({"topics": {"bills": {}}}))
         file.reload()
         for _ in range(5):
             assert looks.acquire(timeout=PATIENCE)
         assert api.status("topics")["value"] == []
+        assert ends.get(timeout=PATIENCE) == "file.left_to_another"
+        assert ends.empty(), "told once for each reading"
         elected.set()
         assert ends.get(timeout=PATIENCE) == "file.applied"
         assert [each["name"] for each in api.status("topics")["value"]] == ["bills"]
