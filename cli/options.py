@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -19,8 +20,11 @@ from cli.failure import CommandFailed
 from cli.local.known_locally import DEFAULT_URL, deployment_url, find_local, local_key
 from cli.option_types import SINCE, WholeNumber
 from cli.terminal import Found, print_json, say
+from server.failure import CannotStart
+from server.secret_files import IN_A_FILE, find_secret
 
 F = TypeVar("F", bound=Callable[..., Any])
+_KEYS = ("PUSHGRID_ADMIN_KEY", "PUSHGRID_READER_KEY")
 _SILENT_SECONDS = 1.0
 
 
@@ -37,10 +41,10 @@ def calls_deployment(command: F) -> F:
         *([] if command.__name__ == "publish" else ["--key"]),  # there it is the topic's
         "--admin-key",
         "key",
-        envvar=["PUSHGRID_ADMIN_KEY", "PUSHGRID_READER_KEY"],
-        show_envvar=True,
-        help="Admin key, or the reader's key, which only reads. For a local URL, the default is "
-        "the one of 'pushgrid serve' or 'pushgrid dev', or that in local.settings.json.",
+        help="Admin key, or the reader's key, which only reads. The default is "
+        f"{' or '.join(_KEYS)}, or what stands in the file that such a name with {IN_A_FILE} "
+        "names; for a local URL, then the one of 'pushgrid serve' or 'pushgrid dev', or that in "
+        "local.settings.json.",
     )
     @click.option("--entra", is_flag=True, help="Use a token of Entra ID instead of the key.")
     @click.option(
@@ -82,11 +86,11 @@ def calls_deployment(command: F) -> F:
                 "--url has a user name or password: leave it out, and use --admin-key"
             )
         local = find_local(url)
-        found = key or local_key(url, Path.cwd())
+        found = cache(lambda: key or _key_of_environment() or local_key(url, Path.cwd()))
         of_token = cache(lambda: entra_scope or claimed_scope(deployment))
         deployment = Deployment(
             url=url.rstrip("/"),
-            token=lambda: entra_token(of_token()) if entra else _checked(found, deployment),
+            token=lambda: entra_token(of_token()) if entra else _checked(found(), deployment),
             scope=f"/{scope.strip('/')}",
             authorities=local.authorities if local else None,
             allows_http=insecure,
@@ -95,6 +99,13 @@ def calls_deployment(command: F) -> F:
         return command(*arguments, deployment=deployment, **options)
 
     return called  # type: ignore[return-value]
+
+
+def _key_of_environment() -> str | None:
+    try:
+        return next(filter(None, (find_secret(each, os.environ) for each in _KEYS)), None)
+    except CannotStart as error:
+        raise CommandFailed(str(error)) from None
 
 
 def _checked(key: str | None, deployment: Deployment) -> str:

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from importlib.util import find_spec
-from pathlib import Path
 
 from server.azure_accounts import connections
 from server.failure import CannotStart
+from server.secret_files import IN_A_FILE, find_secret
 from shared.errors import InvalidSettings
-from shared.settings import NAMES, SECRETS, STORAGE, AttemptLogging, Settings
+from shared.settings import NAMES, SECRETS, STORAGE, STORE, AttemptLogging, Settings
 from shared.settings.storage_settings import settings_named
 from shared.wiring.settings import read_settings
 
-#: Names the file with a secret, after the secret's own name.
-IN_A_FILE = "_FILE"
 #: The header in which the app finds the publisher's address; only the server writes it.
 CLIENT_ADDRESS = "x-pushgrid-client-address"
-#: Settings of Azure Functions alone.
-UNUSED = (STORAGE, NAMES["wake_schedule"], NAMES["deadletter_schedule"])
-_MOST = 64 * 1024  # bytes of a secret
+_OF_FUNCTIONS = (STORAGE, NAMES["wake_schedule"], NAMES["deadletter_schedule"])
 _BY_THE_SERVER = "the server's own"
 _ATTEMPTS = NAMES["attempt_log"]
 _ACCOUNTS, _WEBHOOKS = NAMES["deadletter_accounts"], NAMES["webhook_client_id"]
@@ -35,13 +31,17 @@ def with_secrets(environ: Mapping[str, str]) -> dict[str, str]:
     """
     found = dict(environ)
     for name in sorted({*SECRETS, *settings_named(environ.get(_ACCOUNTS, ""))}):
-        path = found.pop(f"{name}{IN_A_FILE}", "").strip()
-        if not path:
-            continue
-        if found.get(name, "").strip():
-            raise CannotStart(f"{name} and {name}{IN_A_FILE} are both set: unset one of them.")
-        found[name] = read_secret(f"{name}{IN_A_FILE}", path)
+        if found.pop(f"{name}{IN_A_FILE}", "").strip():
+            found[name] = find_secret(name, environ)
     return found
+
+
+def unused(environ: Mapping[str, str], *, in_folder: bool) -> Iterator[tuple[str, str]]:
+    """Yield each setting of *environ* that a server does not use, with the reason."""
+    whys = dict.fromkeys(_OF_FUNCTIONS, "'pushgrid serve' has its own data and timers")
+    if in_folder:
+        whys |= dict.fromkeys((STORE, f"{STORE}{IN_A_FILE}"), "--data names where all data is")
+    yield from ((name, why) for name, why in whys.items() if environ.get(name, "").strip())
 
 
 def read_server_settings(environ: Mapping[str, str]) -> Settings:
@@ -76,19 +76,3 @@ def _missing(setting: str, what: str) -> CannotStart:
     return CannotStart(
         f"{setting} is set, but {what} not installed: pip install 'pushgrid[azure]', or unset it."
     )
-
-
-def read_secret(name: str, path: str) -> str:
-    """Return the secret in a file, which *name* has named. Raises CannotStart."""
-    try:
-        with Path(path).open("rb") as file:
-            text = file.read(_MOST + 1).decode()
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
-        raise CannotStart(
-            f"{name}: {path} can't be read ({why}): name a file that this user may read."
-        ) from None
-    if len(text) > _MOST or not text.strip():
-        why = "is empty" if not text.strip() else f"has more than {_MOST} characters"
-        raise CannotStart(f"{name}: {path} {why}: write the secret into it, alone.")
-    return text.strip()

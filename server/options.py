@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 
-from server.environment import IN_A_FILE
 from server.failure import CannotStart
+from server.secret_files import IN_A_FILE
 from server.tls import ServerTls
 from shared.settings import NAMES, Settings
 from shared.settings.network_settings import Network

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
-from server.environment import IN_A_FILE, read_secret
 from server.failure import CannotStart
+from server.secret_files import IN_A_FILE, find_secret
 from shared.errors import InvalidSettings
 from shared.settings import STORE
 
@@ -22,23 +22,14 @@ class PostgresOptions(NamedTuple):
 
 def find_store(argument: str | None, environ: Mapping[str, str]) -> dict[str, Any] | None:
     """
-    Return libpq's parameters of the database, by *argument* or *environ*; ``None``: none is named.
+    Return libpq's parameters of the database, by *argument* or else *environ*; ``None``: by none.
 
     Raises:
-        CannotStart: it is named twice, can't be read, or its password would be seen by others.
+        CannotStart: it can't be read, or its password would be seen by others.
     """
-    given = {
-        "--store": argument or "",
-        STORE: environ.get(STORE, "").strip(),
-        f"{STORE}{IN_A_FILE}": environ.get(f"{STORE}{IN_A_FILE}", "").strip(),
-    }
-    named = [name for name, text in given.items() if text]
-    if not named:
+    name, url = ("--store", argument) if argument else (STORE, find_secret(STORE, environ))
+    if not url:
         return None
-    if len(named) > 1:
-        raise CannotStart(f"{' and '.join(named)} are both given: give one of them.")
-    (name,) = named
-    url = read_secret(name, given[name]) if name.endswith(IN_A_FILE) else given[name]
     if find_spec("psycopg") is None:
         raise CannotStart(
             "The package for PostgreSQL is not installed: pip install 'pushgrid[postgres]'."

@@ -13,8 +13,8 @@ from cli.failure import REFUSED, CommandFailed
 from cli.serving.places import data_option, reading, store_option
 from cli.terminal import say
 from server.data_folder import check_folder, take_folder
-from server.environment import IN_A_FILE
 from server.failure import CannotStart
+from server.secret_files import IN_A_FILE
 from shared.adapters.sql.database import StoreRefused
 from shared.adapters.sql.dead_letters import blobs_after
 from shared.adapters.sql.sqlite import copies

@@ -83,12 +83,12 @@ def reading(data: Path | None, store: str | None) -> AbstractContextManager[Call
 def _choose(
     data: Path | None, store: str | None, *, is_pooled: bool, is_unsafe: bool
 ) -> Path | PostgresOptions:
+    if data and not store:
+        return data
     try:
-        parameters = find_store(store, os.environ)
+        parameters = None if data else find_store(store, os.environ)
     except CannotStart as error:
         raise CommandFailed(str(error)) from None
-    if data and not parameters:
-        return data
-    if data or not parameters:
+    if not parameters:
         raise CommandFailed("name either --data FOLDER or --store URL: it has all data")
     return PostgresOptions(parameters, is_pooled=is_pooled, allows_async=is_unsafe)

@@ -159,6 +159,50 @@ def test_this_machine_is_asked_over_http(server: AnsweringServer, pushgrid: Run,
     assert {each["authorization"] for each in server.headers} == {"Bearer s3cret"}
 
 
+@pytest.mark.parametrize(
+    ("arguments", "variables", "sent"),
+    [
+        ([], {"ADMIN_KEY_FILE": "of-file"}, "of-file"),
+        ([], {"READER_KEY_FILE": "of-file"}, "of-file"),
+        ([], {"READER_KEY": "of-reader", "ADMIN_KEY_FILE": "of-file"}, "of-file"),
+        (["--admin-key", "given"], {"ADMIN_KEY": "of-shell", "ADMIN_KEY_FILE": "/none"}, "given"),
+    ],
+)
+def test_the_key_may_stand_in_a_file_as_the_servers(
+    server: AnsweringServer,
+    pushgrid: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    variables: dict[str, str],
+    sent: str,
+) -> None:
+    """What is given comes first, then the admin key, then the reader's."""
+    Path("of-file").write_text("of-file\n")
+    monkeypatch.delenv("PUSHGRID_ADMIN_KEY")
+    for name, text in variables.items():
+        monkeypatch.setenv(f"PUSHGRID_{name}", text)
+
+    found = pushgrid("topic", "list", "--url", server.url, *arguments)
+
+    assert (found.code, found.err) == (0, "")
+    assert {each["authorization"] for each in server.headers} == {f"Bearer {sent}"}
+
+
+@pytest.mark.parametrize(
+    ("key", "said"), [("k", "_KEY and PUSHGRID_ADMIN_KEY_FILE are both set"), ("", "can't be read")]
+)
+def test_a_file_that_can_not_be_used_is_named(
+    server: AnsweringServer, pushgrid: Run, monkeypatch: pytest.MonkeyPatch, key: str, said: str
+) -> None:
+    monkeypatch.setenv("PUSHGRID_ADMIN_KEY", key)
+    monkeypatch.setenv("PUSHGRID_ADMIN_KEY_FILE", "/none")
+
+    found = pushgrid("topic", "list", "--url", server.url)
+
+    assert (found.code, server.requests) == (2, [])
+    assert said in found.err
+
+
 def test_all_of_127_is_this_machine(pushgrid: Run) -> None:
     with serving(AnsweringServer("127.0.0.2")) as server:
         server.answer = empty

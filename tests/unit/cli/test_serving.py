@@ -217,6 +217,24 @@ def test_dead_letters_move_with_what_proves_their_topic(run: Run, tmp_path: Path
         )
 
 
+@pytest.mark.parametrize("name", ["PUSHGRID_STORE", "PUSHGRID_STORE_FILE"])
+def test_a_folder_that_is_named_comes_before_a_database_of_the_environment(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
+) -> None:
+    """In a shell that servers on PostgreSQL are started from."""
+    data, other, folder = tmp_path / "data", tmp_path / "other", tmp_path / "dead letters"
+    with serving(data) as store:
+        store.dead_letters.write_poison("a.json", b"{}")
+    monkeypatch.setenv(name, "/no/such/file")
+
+    exported = run("dead-letters", "export", str(folder), "--data", str(data))
+    imported = run("import", str(folder), "--data", str(other))
+    both = run("import", str(folder), "--data", str(other), "--store", "postgresql://db/events")
+
+    assert (exported.code, imported.code, both.code) == (0, 0, 2), exported.err + imported.err
+    assert "name either --data FOLDER or --store URL" in both.err
+
+
 def test_what_a_killed_export_has_left_half_is_not_taken(run: Run, tmp_path: Path) -> None:
     data, other, folder = tmp_path / "data", tmp_path / "other", tmp_path / "dead letters"
     whole, half = "Orders/CRM/2026/1/1/0/1.json", "Orders/CRM/2026/1/1/0/2.json"

@@ -16,7 +16,7 @@ SECRET = "postgresql://pushgrid:kept-secret@db/events"
 
 
 def test_it_is_named_by_option_variable_or_file(tmp_path: Path) -> None:
-    """With several hosts, by whom the primary is looked for."""
+    """With several hosts, by whom the primary is looked for; the option comes first."""
     file = tmp_path / "store"
     file.write_text(f"{SECRET}\n")
 
@@ -24,6 +24,7 @@ def test_it_is_named_by_option_variable_or_file(tmp_path: Path) -> None:
     found = find_store(URL, {})
     assert found
     assert (found["host"], found["user"]) == ("db-1,db-2", "pushgrid")
+    assert find_store(URL, {"PUSHGRID_STORE_FILE": "/no/such/file"}) == found
     for environ in ({"PUSHGRID_STORE": SECRET}, {"PUSHGRID_STORE_FILE": str(file)}):
         named = find_store(None, environ)
         assert named
@@ -40,7 +41,7 @@ def test_it_is_named_by_option_variable_or_file(tmp_path: Path) -> None:
         (None, {"PUSHGRID_STORE": "postgresql://a:b/kept-secret@h/d"}, "%40 %3A %2F"),
         (None, {"PUSHGRID_STORE": "postgresql://a:b@kept-secret@h/d"}, "%40 %3A %2F"),
         (None, {"PUSHGRID_STORE": "postgresql://a:b/c@kept-secret/d"}, "%40 %3A %2F"),
-        (URL, {"PUSHGRID_STORE": URL}, "--store and PUSHGRID_STORE are both given"),
+        (None, {"PUSHGRID_STORE": URL, "PUSHGRID_STORE_FILE": "/a"}, "STORE_FILE are both set"),
         ("events.db", {}, "--store: The store is no URL of PostgreSQL: write postgresql://USER"),
         (None, {"PUSHGRID_STORE": f"{SECRET}?nonsense=1"}, "PUSHGRID_STORE: .* can't be read"),
         (None, {"PUSHGRID_STORE": "postgresql://a:kept-secret%zz@h/d"}, "%40 %3A %2F"),
