@@ -42,8 +42,8 @@ from shared.delivery.messages.message import MessagePart
 from shared.delivery.messages.message_writer import encode_together
 from shared.engine.ports import Queue, Table
 from testbed.arm import ADMIN_KEY
+from testbed.postgres import PostgresServer
 from testbed.subscriber import Push, running_subscriber
-from tests.postgres_server import PostgresServer
 
 _SETTLES = 15.0  # seconds until what follows a start or a load is over
 _RETRIED_IN = 25.0  # seconds, at most: Event Grid's first delay is 10 s

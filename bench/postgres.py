@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from shared.adapters.sql.postgres.connecting import SCHEMA
-from tests.postgres_server import DATABASE, PostgresServer, running_postgres
+from testbed.postgres import DATABASE, PostgresServer, running_postgres
 
 SHARED_BUFFERS = 128  # MB, PostgreSQL's own
 _SETTINGS = ("fsync=on", "autovacuum=on", f"shared_buffers={SHARED_BUFFERS}MB")

@@ -24,8 +24,8 @@ from bench.postgres import (
 from bench.report import PhaseResult, processor_seconds
 from bench.serving import ServerProcess, serving
 from testbed.arm import Arm
+from testbed.postgres import PostgresServer
 from testbed.subscriber import Push, running_subscriber
-from tests.postgres_server import PostgresServer
 
 _AT_ONCE, _A_SECOND = 10, 20
 _TOOK = 0.2  # seconds that the limited endpoint takes

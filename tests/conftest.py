@@ -17,8 +17,8 @@ import pytest
 from hypothesis import settings
 
 from devhost.azurite import Azurite, running_azurite
+from testbed.postgres import PostgresServer, running_postgres
 from testbed.subscriber import Answer, Subscriber, running_subscriber
-from tests.postgres_server import PostgresServer, running_postgres
 
 _MARKED = {"browser", "contract", "integration", "e2e", "host", "perf", "worker", "fuzz"}
 #: Seconds for each test of another host than ours, which hides a message for ten minutes.

@@ -25,7 +25,7 @@ from bench.soak.soak_deployment import (
     wait_until,
 )
 from shared.adapters.sql.postgres.processes import DEAD_SECONDS, LEASE_SECONDS
-from tests.postgres_server import DATABASE, ROLE, pgbouncer
+from testbed.postgres import DATABASE, ROLE, pgbouncer
 
 #: What the traffic causes within seconds; see `attacked_server.kind_of`.
 KINDS = (

@@ -21,16 +21,16 @@ from bench.soak.soak_deployment import SETTINGS, wait_until
 from shared.adapters.sql.dialects import MOST_NUMBER, NUMBER_BITS
 from shared.adapters.sql.store import ACCOUNT
 from testbed.places import InDatabase
-from testbed.serving import server_settings
-from testbed.subscriber import running_subscriber
-from testbed.tcp_proxy import TcpProxy
-from tests.postgres_server import (
+from testbed.postgres import (
     DATABASE,
     ROLE,
     PostgresServer,
     running_pgbouncer,
     running_postgres,
 )
+from testbed.serving import server_settings
+from testbed.subscriber import running_subscriber
+from testbed.tcp_proxy import TcpProxy
 
 SHORTER = 0.2  # leases of a server: 6 s; it is judged dead after 9 s
 _STARTS_IN = 60.0  # seconds

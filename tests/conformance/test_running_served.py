@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from testbed.places import InDatabase, InFolder, ServedPlace
+from testbed.postgres import PostgresServer
 from testbed.serving import running_server, server_settings
 from testbed.subscriber import PATIENCE
 from tests.conformance.checks import Played, RunningCases
@@ -18,7 +19,6 @@ from tests.conformance.stage import Stage, settings_of
 from tests.e2e.dead_letters import StoredDeadLetters
 from tests.integration.push.authority import Authority
 from tests.integration.push.entra import Entra
-from tests.postgres_server import PostgresServer
 
 pytestmark = pytest.mark.e2e
 

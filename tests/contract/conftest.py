@@ -21,8 +21,8 @@ from shared.adapters.sql.sqlite.store import SqliteStore
 from shared.engine.ports import Store
 from shared.settings.storage_settings import deadletter_accounts, storage_setting
 from shared.wiring.outbound import storage_pusher
+from testbed.postgres import PostgresServer
 from tests.managed_identity import SecuredStorage, running_secured_storage
-from tests.postgres_server import PostgresServer
 from tests.senders import THREADS
 from tests.without_loop import at_once
 

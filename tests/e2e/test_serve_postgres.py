@@ -18,18 +18,19 @@ import pytest
 import requests
 
 from testbed.arm import Arm
+from testbed.postgres import (
+    DATABASE,
+    ROLE,
+    PostgresServer,
+    pgbouncer,
+    running_pgbouncer,
+    running_postgres,
+)
 from testbed.subscriber import PATIENCE, Push, running_subscriber
 from tests.commands import Command
 from tests.e2e.publishing import ONE_EVENT, ids, post
 from tests.e2e.test_serve import _OPEN, ROOT, Serve, configuration, run, write
 from tests.host.running import until
-from tests.postgres_server import (
-    DATABASE,
-    ROLE,
-    PostgresServer,
-    running_pgbouncer,
-    running_postgres,
-)
 
 ADMIN = "one-key-for-all-servers"
 
@@ -197,6 +198,7 @@ def test_a_restored_copy_is_held_before_its_first_delivery(serve, store, tmp_pat
         assert crm.wait_for(lambda pushes: ids(pushes) == {"1"})
 
 
+@pytest.mark.skipif(not pgbouncer(), reason="pgbouncer is not installed")
 def test_servers_behind_pgbouncer_prepare_nothing_and_share_its_connections(
     serve, postgres, tmp_path
 ):

@@ -10,6 +10,7 @@ from _pytest.fixtures import FixtureFunctionDefinition
 
 from devhost.process import RunningHost
 from testbed.places import InDatabase, InFolder, ServedPlace
+from testbed.postgres import PostgresServer
 from testbed.serving import running_server, server_settings
 from tests.e2e import (
     story,
@@ -30,7 +31,6 @@ from tests.e2e import (
 )
 from tests.e2e.conftest import OPEN_TO_TESTS
 from tests.e2e.dead_letters import StoredDeadLetters
-from tests.postgres_server import PostgresServer
 
 _TOLD = (
     test_apply,

@@ -556,7 +556,8 @@ def _simulation() -> Sequence[Path]:
     folders = (ROOT / "tests" / "simulation", ROOT / "pushgrid")
     files = [each for folder in folders for each in folder.rglob("*.py")]
     sql = (f"integration/sql/{each}.py" for each in ("databases", "recorded_disk"))
-    others = [ROOT / "tests" / each for each in ("package_list.py", "postgres_server.py", *sql)]
+    others = [ROOT / "tests" / each for each in ("package_list.py", *sql)]
+    others += [ROOT / "testbed" / each for each in ("__init__.py", "postgres.py")]
     return [each.relative_to(ROOT) for each in (*files, *(ROOT / "server").rglob("*.py"), *others)]
 
 

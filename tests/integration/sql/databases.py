@@ -18,7 +18,7 @@ from shared.adapters.sql.sqlite.database import SqliteDatabase
 from shared.adapters.sql.sqlite.folder import Folder
 from shared.adapters.threads import SystemThreads
 from shared.clock import Clock, SystemClock
-from tests.postgres_server import ROLE, PostgresServer
+from testbed.postgres import ROLE, PostgresServer
 
 
 class Schema:

@@ -18,8 +18,8 @@ from shared.adapters.sql.postgres import connecting
 from shared.adapters.sql.postgres import database as database_module
 from shared.adapters.sql.postgres.connecting import Connecting
 from shared.errors import StorageUnavailable
+from testbed.postgres import running_postgres
 from tests.integration.sql.databases import Schema
-from tests.postgres_server import running_postgres
 
 
 def test_after_a_failure_a_server_comes_back_at_a_time_of_its_own() -> None:

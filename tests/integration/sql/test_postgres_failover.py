@@ -19,10 +19,10 @@ from shared.engine.ports import Table
 from shared.engine.ports.leases import Lease
 from shared.engine.ports.settling import Answer, Settlement
 from shared.errors import StorageUnavailable
+from testbed.postgres import DATABASE, ROLE, PostgresServer, running_postgres
 from tests.integration.sql.test_leases import MOST, NEW
 from tests.integration.sql.test_postgres_leases import in_hand, settle
 from tests.integration.sql.test_settling import parts
-from tests.postgres_server import DATABASE, ROLE, PostgresServer, running_postgres
 
 
 def test_what_a_process_had_in_hand_at_a_failover_is_claimed_anew() -> None:

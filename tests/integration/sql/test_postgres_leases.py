@@ -41,11 +41,11 @@ from shared.engine.ports.leases import Lease
 from shared.engine.ports.settling import Answer, Ended, Settlement
 from shared.errors import StorageUnavailable
 from shared.metrics import Metric, count_of, counts_of_text
+from testbed.postgres import PostgresServer
 from tests.builders import a_record
 from tests.integration.sql.databases import Schema
 from tests.integration.sql.test_leases import MOST, NEW, RETRIES, claimed, prime, running, texts
 from tests.integration.sql.test_settling import parts, text_of
-from tests.postgres_server import PostgresServer
 from tests.unit.arm.documents import subscription
 
 HOUR, NO_TIME = timedelta(hours=1), timedelta()

@@ -18,10 +18,10 @@ from shared.adapters.sql.postgres.store import PostgresStore
 from shared.adapters.sql.postgres.transaction import Transaction
 from shared.engine.ports import Queue
 from shared.errors import StorageUnavailable
+from testbed.postgres import PostgresServer
 from tests.builders import NEVER, a_record
 from tests.integration.sql.databases import Schema
 from tests.integration.sql.test_leases import prime, texts
-from tests.postgres_server import PostgresServer
 
 DAY = timedelta(days=1)
 

@@ -25,10 +25,7 @@ from shared.adapters.threads import SystemThreads
 from shared.clock import SystemClock
 from shared.settings import Settings
 from shared.watched_clock import WatchedClock
-from tests.functional.deployment import Logged
-from tests.integration.sql.databases import Schema
-from tests.package_list import ROOT
-from tests.postgres_server import (
+from testbed.postgres import (
     DATABASE,
     OWNER,
     PASSWORD,
@@ -37,6 +34,9 @@ from tests.postgres_server import (
     programs,
     running_postgres,
 )
+from tests.functional.deployment import Logged
+from tests.integration.sql.databases import Schema
+from tests.package_list import ROOT
 
 _SAID = {
     "password": "role or password is wrong, or the password is missing. Set it by",

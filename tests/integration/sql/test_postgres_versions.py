@@ -9,12 +9,12 @@ import pytest
 
 from shared.adapters.sql.postgres.store import PostgresStore
 from shared.engine.ports.settling import Answer, Settlement
+from testbed.postgres import programs, running_postgres
 from tests.builders import a_record
 from tests.integration.sql.databases import Schema
 from tests.integration.sql.test_leases import MOST, RETRIES, texts
 from tests.integration.sql.test_postgres_leases import in_hand, settle
 from tests.integration.sql.test_settling import parts
-from tests.postgres_server import programs, running_postgres
 
 
 @pytest.mark.parametrize("version", [14, 15, 16, 17])

