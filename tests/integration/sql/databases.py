@@ -14,6 +14,7 @@ import pytest
 from shared.adapters.sql.database import Row, WriteTransaction
 from shared.adapters.sql.postgres.processes import boottime
 from shared.adapters.sql.postgres.store import PostgresStore
+from shared.adapters.sql.postgres.transaction import Transaction
 from shared.adapters.sql.sqlite.database import SqliteDatabase
 from shared.adapters.sql.sqlite.folder import Folder
 from shared.adapters.threads import SystemThreads
@@ -36,7 +37,7 @@ class Schema:
             store.leases._for_others = 0  # There are none: what is put down is due at once.
             yield store
         if dies:
-            self.do("UPDATE processes SET dead = TRUE WHERE id = $1", store.database.run >> 20)
+            self.judge(store)
 
     def store(
         self, *, clock: Clock | None = None, boottime: Callable[[], float] = boottime
@@ -46,6 +47,14 @@ class Schema:
             schema=self._name, clock=clock, boottime=boottime, threads=SystemThreads()
         )
 
+    def judge(self, store: PostgresStore) -> None:
+        """Mark a store's process as dead, as another would."""
+        self.do("UPDATE processes SET dead = TRUE WHERE id = $1", id_of(store))
+
+    def holders(self) -> list[Row]:
+        """Return id and number of the process that has each message in hand."""
+        return self.do("SELECT run >> 20, run & 1048575 FROM messages WHERE run > 0 ORDER BY id")
+
     def do(self, statement: str, *parameters: object) -> list[Row]:
         """Run a statement in the schema."""
         with self._server.connected(ROLE) as connection:
@@ -53,6 +62,53 @@ class Schema:
             cursor = psycopg.RawCursor(connection)
             cursor.execute(statement.encode(), parameters or None)
             return list(cursor.fetchall()) if cursor.description else []
+
+
+class Time:
+    """The seconds of a machine's clock that goes on while it is suspended."""
+
+    def __init__(self) -> None:
+        self.seconds = 1000.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+class Cut:
+    """
+    Cuts the connection at the next commit: *before* it is sent, or when it is stored.
+
+    At the next with rows of *where*, if that is given.
+    """
+
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, *, is_stored: bool, times: int = 1, where: str = ""
+    ) -> None:
+        self.left = times
+        self.then: Callable[[], object] = lambda: None
+        execute = Transaction.execute
+
+        def cut(transaction: Transaction, statement: str, *given: Any) -> Any:
+            if statement != "COMMIT" or not self.left or not has_rows(transaction):
+                return execute(transaction, statement, *given)
+            connection = transaction._connection
+            self.left -= 1
+            if is_stored:
+                execute(transaction, statement, *given)
+                if connection._pipeline:
+                    connection._pipeline.sync()
+            connection.close()
+            self.then()
+            raise psycopg.OperationalError("server closed the connection unexpectedly")
+
+        def has_rows(transaction: Transaction) -> bool:
+            return not where or bool(execute(transaction, where).fetchall())
+
+        monkeypatch.setattr(Transaction, "execute", cut)
+
+
+def id_of(store: PostgresStore) -> int:
+    return store.database.run >> 20
 
 
 Place = Path | Schema

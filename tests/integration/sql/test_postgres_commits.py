@@ -1,0 +1,209 @@
+"""
+Processes on one PostgreSQL: commits of which nobody knows whether they are stored.
+
+Each test is of a rule of the protocol (docs/stores.md), and red without it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from pushgrid.testing.memory import Counted
+from shared.adapters.sql import hand as hand_module
+from shared.adapters.sql.hand import receipt_of
+from shared.adapters.sql.postgres import committer as committer_module
+from shared.adapters.sql.postgres.store import PostgresStore
+from shared.delivery.messages.message import MessagePart
+from shared.engine.ports.settling import Answer, Settlement
+from shared.errors import StorageUnavailable
+from shared.metrics import Metric, count_of, counts_of_text
+from tests.integration.sql.databases import Cut, Schema, id_of
+from tests.integration.sql.test_leases import MOST, NEW, RETRIES, claimed, prime, running, texts
+from tests.integration.sql.test_postgres_leases import in_hand, settle
+from tests.integration.sql.test_settling import parts
+
+HOUR = timedelta(hours=1)
+
+
+@pytest.mark.parametrize("is_stored", [True, False])
+@pytest.mark.parametrize("times", [1, 3])
+async def test_a_commit_of_unknown_outcome_is_repeated_before_it_is_answered(
+    schema: Schema,
+    store: Callable[..., PostgresStore],
+    monkeypatch: pytest.MonkeyPatch,
+    is_stored: bool,  # noqa: FBT001
+    times: int,
+) -> None:
+    """Once it is there, in this process's hand, under its next number; what was in hand as well."""
+    one = store()
+    held = await in_hand(one)
+    cut = Cut(monkeypatch, is_stored=is_stored, times=times)
+    await one.sender.put(NEW, "born")
+    assert not cut.left
+    ((number,),) = schema.do("SELECT number FROM processes")
+    assert number > 1
+    assert schema.holders() == [(id_of(one), number)] * 2
+    (born,) = await one.leases.claim(NEW, MOST)
+    assert texts([born]) == ["born"]
+    (crm,) = parts("crm")
+    assert await settle(one, held, Settlement(part=crm)) == [Answer.SETTLED]
+    await one.leases.end(born)
+    assert schema.do("SELECT 1 FROM messages") == []
+
+
+async def test_what_was_not_in_hand_at_its_birth_is_not_repeated(
+    schema: Schema, store: Callable[..., PostgresStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another may have claimed and ended it: who put it is told that it may be stored."""
+    one = store()
+    await prime(one)
+    Cut(monkeypatch, is_stored=False)
+    with pytest.raises(StorageUnavailable):
+        await one.sender.put(RETRIES, "later", HOUR)
+    assert schema.do("SELECT 1 FROM messages") == []
+    await one.sender.put(NEW, "next")
+    assert len(schema.holders()) == 1
+
+
+@pytest.mark.parametrize(("times", "is_stored"), [(1, True), (1, False), (2, True)])
+@pytest.mark.parametrize("deaths", range(4))
+async def test_what_was_claimed_by_a_commit_of_unknown_outcome_is_handed_over(
+    schema: Schema,
+    monkeypatch: pytest.MonkeyPatch,
+    deaths: int,
+    times: int,
+    is_stored: bool,  # noqa: FBT001
+) -> None:
+    """Be it a suspect or not, and the next number taken at once or not; nobody has died of it."""
+    monkeypatch.setattr(committer_module, "_REPEATED_FOR", -1.0)
+    async with running(schema, None, dies=True) as store:
+        await store.sender.put(NEW, "one")
+    for _ in range(deaths):
+        async with running(schema, None, dies=True) as store:
+            assert await claimed(store) == ["one"]
+    async with running(schema, None) as store:
+        assert isinstance(store, PostgresStore)
+        ours = f"SELECT 1 FROM messages WHERE run >> 20 = {id_of(store)}"  # noqa: S608
+        cut = Cut(monkeypatch, is_stored=is_stored, times=times, where=ours)
+        with pytest.raises(StorageUnavailable):
+            await store.leases.claim(NEW, MOST)
+        assert not cut.left
+        (lease,) = await asyncio.wait_for(store.leases.claim(NEW, MOST), 20)
+        assert texts([lease]) == ["one"]
+        assert receipt_of(lease).deaths == deaths
+
+
+async def test_what_is_stored_in_part_in_hand_by_a_commit_of_unknown_outcome_is_handed_over(
+    store: Callable[..., PostgresStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who put it is told that it may be stored; no process has died."""
+    monkeypatch.setattr(hand_module, "ROOM", 2)
+    one = store()
+    await prime(one)
+    Cut(monkeypatch, is_stored=True)
+    faults = await one.sender.put_all(NEW, ["a", "b", "c"])
+    assert all(isinstance(each, StorageUnavailable) for each in faults)
+    left = {"a", "b", "c"}
+    while left:
+        for lease in await asyncio.wait_for(one.leases.claim(NEW, MOST), 20):
+            assert receipt_of(lease).deaths == 0
+            left.remove(lease.body.decode())
+            await one.leases.end(lease)
+
+
+@pytest.mark.parametrize("is_stored", [True, False])
+async def test_a_process_that_was_judged_meanwhile_does_not_repeat(
+    schema: Schema,
+    store: Callable[..., PostgresStore],
+    monkeypatch: pytest.MonkeyPatch,
+    is_stored: bool,  # noqa: FBT001
+) -> None:
+    one = store()
+    await prime(one)
+    cut = Cut(monkeypatch, is_stored=is_stored)
+    cut.then = lambda: schema.judge(one)
+    with pytest.raises(StorageUnavailable):
+        await one.sender.put(NEW, "born")
+    assert len(schema.do("SELECT 1 FROM messages")) == int(is_stored)
+    cut.then = lambda: None
+    await one.sender.put(NEW, "next")
+    wanted = ["born", "next"] if is_stored else ["next"]
+    found = list[str]()
+    while len(found) < len(wanted):
+        found += await claimed(one)
+    assert found == wanted
+    assert set(schema.holders()) == {(id_of(one), 1)}
+
+
+@pytest.mark.parametrize(
+    ("is_stored", "answer"), [(True, Answer.SETTLED_ALREADY), (False, Answer.SETTLED)]
+)
+async def test_a_settlement_of_unknown_outcome_is_sent_again_under_the_next_number(
+    schema: Schema,
+    store: Callable[..., PostgresStore],
+    monkeypatch: pytest.MonkeyPatch,
+    is_stored: bool,  # noqa: FBT001
+    answer: Answer,
+) -> None:
+    one = store()
+    lease = await in_hand(one, "crm", "erp")
+    crm, erp = parts("crm", "erp")
+    settling = one.settling(lease, Counted())
+    with monkeypatch.context() as patch:
+        Cut(patch, is_stored=is_stored)
+        found = await settling.settle([Settlement(part=crm)], HOUR)
+    assert [each.answer for each in found] == [answer]
+    assert await settle(one, lease, Settlement(part=erp)) == [Answer.SETTLED]
+    assert schema.do("SELECT 1 FROM messages") == []
+
+
+@pytest.mark.parametrize("is_stored", [True, False])
+async def test_a_settlement_of_unknown_outcome_counts_once(
+    schema: Schema,
+    store: Callable[..., PostgresStore],
+    monkeypatch: pytest.MonkeyPatch,
+    is_stored: bool,  # noqa: FBT001
+) -> None:
+    """What comes next adds to what is stored."""
+    one = store()
+    lease = await in_hand(one, "crm", "erp", "wms")
+    settling = one.settling(lease, Counted())
+
+    async def settle_counted(part: MessagePart) -> None:
+        settling.metrics.count(Metric.ATTEMPT_FAIL, *part.key, by=2)
+        await settling.settle([Settlement(part=part)], HOUR)
+
+    first, second, third = parts("crm", "erp", "wms")
+    await settle_counted(first)
+    with monkeypatch.context() as patch:
+        Cut(patch, is_stored=is_stored)
+        await settle_counted(second)
+    await settle_counted(third)
+    found = schema.do("SELECT counts FROM counts WHERE span = 'minute' AND subscription = ''")
+    assert sum(count_of(counts_of_text(each), Metric.ATTEMPT_FAIL) for (each,) in found) == 6
+
+
+async def test_a_commit_that_may_not_be_replicated_is_repeated(
+    schema: Schema, store: Callable[..., PostgresStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody has cancelled the wait for the standby: the server says so in a warning."""
+    one = store()
+    await prime(one)
+    note = committer_module.PostgresCommitter._note_commit
+    warned: list[int] = []
+
+    def warn(writer: Any, *given: Any) -> None:
+        if not warned:
+            warned.append(1)
+            said = "DO $$ BEGIN RAISE WARNING 'canceling wait for synchronous replication due"
+            writer._connection_.execute(f"{said} to user request' USING ERRCODE='01000'; END $$")
+        note(writer, *given)
+
+    monkeypatch.setattr(committer_module.PostgresCommitter, "_note_commit", warn)
+    await one.sender.put(NEW, "born")
+    assert schema.holders() == [(id_of(one), 2)]
