@@ -9,8 +9,7 @@ import re
 import signal
 import sys
 import threading
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -72,19 +71,44 @@ def serve(tmp_path: Path) -> Iterator[Any]:
         yield start
 
 
-def publish(
-    server: OnPostgres,
-    key: str,
-    first: int,
-    stop: threading.Event,
-    accepted: dict[OnPostgres, set[str]],
-) -> None:
-    """Publish events, and note those that were accepted."""
-    for number in itertools.takewhile(lambda _: not stop.is_set(), itertools.count(first)):
-        body = ONE_EVENT.replace(b'"1"', f'"{number}"'.encode())
-        with contextlib.suppress(requests.RequestException):
-            if post(server.url, "orders", key, body).status_code == 200:
-                accepted[server].add(str(number))
+def two_servers(
+    serve: Callable[..., OnPostgres], file: str, *options: str, **environ: str
+) -> tuple[OnPostgres, OnPostgres]:
+    """Start a server that applies a file, and then another one."""
+    one = serve(*options, "--file", file, **environ)
+    assert one.url
+    one.logged("file.applied")
+    two = serve(*options, **environ)
+    assert two.url
+    return one, two
+
+
+@contextlib.contextmanager
+def published_on(*servers: OnPostgres, threads: int = 1) -> Iterator[Mapping[OnPostgres, set[str]]]:
+    """Publish events on servers until the block ends; give the ids that each has accepted."""
+    accepted: dict[OnPostgres, set[str]] = {each: set() for each in servers}
+    stop = threading.Event()
+    key = servers[0].arm.key("orders")
+
+    def publish(server: OnPostgres, first: int) -> None:
+        for number in itertools.takewhile(lambda _: not stop.is_set(), itertools.count(first)):
+            body = ONE_EVENT.replace(b'"1"', f'"{number}"'.encode())
+            with contextlib.suppress(requests.RequestException):
+                if post(server.url, "orders", key, body).status_code == 200:
+                    accepted[server].add(str(number))
+
+    publishers = [
+        threading.Thread(target=publish, args=(server, number * 100_000))
+        for number, server in enumerate(servers * threads)
+    ]
+    for each in publishers:
+        each.start()
+    try:
+        yield accepted
+    finally:
+        stop.set()
+        for each in publishers:
+            each.join()
 
 
 def test_two_servers_deliver_and_what_a_killed_one_had_in_hand_the_other_delivers(
@@ -98,26 +122,11 @@ def test_two_servers_deliver_and_what_a_killed_one_had_in_hand_the_other_deliver
         return 200
 
     with running_subscriber(answer) as crm:
-        one = serve("--store", store, "--file", write(tmp_path, configuration(crm=crm.url)))
-        assert one.url
-        one.logged("file.applied")
-        two = serve("--store", store)
-        assert two.url
-        key = one.arm.key("orders")
-        accepted: dict[OnPostgres, set[str]] = {one: set(), two: set()}
-        stop = threading.Event()
-        threads = [
-            threading.Thread(target=publish, args=(server, key, number * 100_000, stop, accepted))
-            for number, server in enumerate(accepted)
-        ]
-        for each in threads:
-            each.start()
-        while len(accepted[one]) < 100:
-            time.sleep(0.05)
-        one.process.send_signal(signal.SIGKILL)
-        stop.set()
-        for each in threads:
-            each.join()
+        file = write(tmp_path, configuration(crm=crm.url))
+        one, two = two_servers(serve, file, "--store", store)
+        with published_on(one, two) as accepted:
+            until(lambda: len(accepted[one]) >= 100)
+            one.process.send_signal(signal.SIGKILL)
         of_one = set(accepted[one])
         assert not of_one <= ids(crm.pushes)  # it had more in hand than it pushed at a time
         opened.set()
@@ -133,10 +142,8 @@ def test_what_is_published_on_one_server_after_the_other_has_answered_201_is_mat
 ):
     """Though that server has read its topics and subscriptions just before."""
     with running_subscriber() as crm, running_subscriber() as erp:
-        one = serve("--store", store, "--file", write(tmp_path, configuration(crm=crm.url)))
-        assert one.url
-        one.logged("file.applied")
-        two = serve("--store", store, PUSHGRID_CACHE_SECONDS="600")
+        file = write(tmp_path, configuration(crm=crm.url))
+        one, two = two_servers(serve, file, "--store", store, PUSHGRID_CACHE_SECONDS="600")
         key = one.arm.key("orders")
         assert post(two.url, "orders", key, ONE_EVENT).status_code == 200
         one.arm.create_subscription("orders", "erp", erp.url)
@@ -156,11 +163,8 @@ def test_what_a_server_that_ends_has_not_begun_to_push_another_pushes_at_once(
         return 200
 
     with running_subscriber(answer) as crm:
-        one = serve("--store", store, "--file", write(tmp_path, configuration(crm=crm.url)))
-        assert one.url
-        one.logged("file.applied")
-        two = serve("--store", store)
-        assert two.url
+        file = write(tmp_path, configuration(crm=crm.url))
+        one, two = two_servers(serve, file, "--store", store)
         key = one.arm.key("orders")
         for number in range(60):
             body = ONE_EVENT.replace(b'"1"', f'"{number}"'.encode())
@@ -206,22 +210,9 @@ def test_servers_behind_pgbouncer_prepare_nothing_and_share_its_connections(
     name = postgres.new_database()
     with running_pgbouncer(postgres) as pool, running_subscriber() as crm:
         file = write(tmp_path, configuration(crm=crm.url))
-        one = serve("--store", f"{pool}{name}", "--pooled", "--file", file)
-        one.logged("file.applied")
-        two = serve("--store", f"{pool}{name}", "--pooled")
-        key = one.arm.key("orders")
-        accepted: dict[OnPostgres, set[str]] = {one: set(), two: set()}
-        stop = threading.Event()
-        threads = [
-            threading.Thread(target=publish, args=(server, key, number * 100_000, stop, accepted))
-            for number, server in enumerate((one, two, one, two))
-        ]
-        for each in threads:
-            each.start()
-        until(lambda: min(map(len, accepted.values())) >= 50)
-        stop.set()
-        for each in threads:
-            each.join()
+        one, two = two_servers(serve, file, "--store", f"{pool}{name}", "--pooled")
+        with published_on(one, two, threads=2) as accepted:
+            until(lambda: min(map(len, accepted.values())) >= 50)
         of_all = accepted[one] | accepted[two]
         assert crm.wait_for(lambda pushes: of_all <= ids(pushes))
         assert not [
@@ -307,30 +298,14 @@ def test_what_is_wrong_ends_the_start_with_2_and_shows_no_password(
 def test_the_database_is_killed_under_load_and_the_servers_go_on(serve, tmp_path):
     """What was answered 200 is pushed; the servers are not ready meanwhile, and end none."""
     with running_postgres() as database, running_subscriber() as crm:
-        store = database.url()
-        one = serve("--store", store, "--file", write(tmp_path, configuration(crm=crm.url)))
-        assert one.url
-        one.logged("file.applied")
-        two = serve("--store", store)
-        assert two.url
-        key = one.arm.key("orders")
-        accepted: dict[OnPostgres, set[str]] = {one: set(), two: set()}
-        stop = threading.Event()
-        threads = [
-            threading.Thread(target=publish, args=(server, key, number * 100_000, stop, accepted))
-            for number, server in enumerate(accepted)
-        ]
-        for each in threads:
-            each.start()
-        for _ in range(3):
-            wanted = {server: len(found) + 20 for server, found in accepted.items()}
-            while any(len(accepted[server]) < count for server, count in wanted.items()):
-                time.sleep(0.05)
-            database.stop(signal.SIGKILL)
-            database.start()
-        stop.set()
-        for each in threads:
-            each.join()
+        file = write(tmp_path, configuration(crm=crm.url))
+        one, two = two_servers(serve, file, "--store", database.url())
+        with published_on(one, two) as accepted:
+            for _ in range(3):
+                wanted = {server: len(found) + 20 for server, found in accepted.items()}
+                until(lambda w=wanted: all(len(accepted[each]) >= w[each] for each in accepted))
+                database.stop(signal.SIGKILL)
+                database.start()
         of_all = accepted[one] | accepted[two]
         assert crm.wait_for(lambda pushes: of_all <= ids(pushes))
         # Each is ready once it has stored something, such as a claim.

@@ -463,7 +463,7 @@ PLANTED = {
         f"{_POSTGRES}/committer.py",
         "            process = Process(self._draw(_ID_BITS - 1) + 1, 1, start)\n",
         "            process = Process(start, 1, start)\n",
-        unseen="two have to begin around an asynchronous failover: test_postgres_leases.py does",
+        unseen="two have to begin around an asynchronous failover: test_postgres_processes.py does",
         home="postgres",
     ),
     "an outage that makes processes dead": Planted(
