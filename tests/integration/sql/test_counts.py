@@ -38,7 +38,7 @@ from tests.integration.sql.test_app import (
     serving,
     until,
 )
-from tests.integration.sql.test_leases import run, running
+from tests.integration.sql.test_leases import running
 from tests.integration.sql.test_settling import HOUR, InHand, ended, in_hand, parts
 from tests.unit.arm.documents import dead_letter, subscription, topic, webhook
 
@@ -198,145 +198,124 @@ BOTH = {(Metric.ATTEMPT_FAIL, "crm"): 2, (Metric.DROPPED, "crm"): 2}
 
 @in_folder
 @pytest.mark.parametrize("is_stored", [True, False])
-def test_a_settlement_whose_commit_fails_counts_once(
+async def test_a_settlement_whose_commit_fails_counts_once(
     folder: Place,
     clock: FakeClock,
     monkeypatch: pytest.MonkeyPatch,
     is_stored: bool,  # noqa: FBT001
 ) -> None:
     """Nobody knows whether it was stored; what comes next adds to what is."""
+    async with in_hand(folder, clock, "erp", "crm") as message:
+        erp, crm = parts("erp", "crm")
+        database = message.store.database
+        connection, faults = connection_of(message), [apsw.IOError("sync")]
+        commit = connection.commit
 
-    async def deliver() -> None:
-        async with in_hand(folder, clock, "erp", "crm") as message:
-            erp, crm = parts("erp", "crm")
-            database = message.store.database
-            connection, faults = connection_of(message), [apsw.IOError("sync")]
-            commit = connection.commit
+        def failing() -> None:
+            if is_stored or not faults:
+                commit()
+            if faults:
+                raise faults.pop()
 
-            def failing() -> None:
-                if is_stored or not faults:
-                    commit()
-                if faults:
-                    raise faults.pop()
-
-            monkeypatch.setattr(connection, "commit", failing)
-            answer = await settle_counted(message, drop(erp))
-            assert answer is (Answer.SETTLED_ALREADY if is_stored else Answer.SETTLED)
-            clock.advance(MINUTE)
-            assert await settle_counted(message, drop(crm)) is Answer.SETTLED
-            of_erp = {(metric, "erp"): by for (metric, _), by in BOTH.items()}
-            assert counted(database) == BOTH | of_erp
-            assert len(known(message)) == 3  # rows of this minute
-
-    run(deliver())
+        monkeypatch.setattr(connection, "commit", failing)
+        answer = await settle_counted(message, drop(erp))
+        assert answer is (Answer.SETTLED_ALREADY if is_stored else Answer.SETTLED)
+        clock.advance(MINUTE)
+        assert await settle_counted(message, drop(crm)) is Answer.SETTLED
+        of_erp = {(metric, "erp"): by for (metric, _), by in BOTH.items()}
+        assert counted(database) == BOTH | of_erp
+        assert len(known(message)) == 3  # rows of this minute
 
 
-def test_what_is_settled_by_another_or_judged_again_is_not_counted(
+async def test_what_is_settled_by_another_or_judged_again_is_not_counted(
     folder: Place, clock: FakeClock
 ) -> None:
     """Until it is settled: its attempts were made."""
     table = Table.EVENT_SUBSCRIPTIONS
-
-    async def deliver() -> None:
-        async with in_hand(folder, clock, "crm") as message:
-            (crm,) = parts("crm")
-            database = message.store.database
-            message.store.documents.put(table, "orders", "crm", subscription(), None)
-            assert await settle_counted(message, drop(crm)) is Answer.CHANGED
-            assert counted(database) == {}
-            (settled,) = await message.settling.settle([judged_again(drop(crm), START)], HOUR)
-            assert settled.answer is Answer.SETTLED
-            assert counted(database) == {(Metric.ATTEMPT_FAIL, "crm"): 2}
-        async with in_hand(folder, clock, "erp") as message:
-            await message.store.leases.give_back(message.lease)
-            assert await settle_counted(message, drop(parts("erp")[0])) is Answer.NOT_OURS
-            assert counted(message.store.database) == {(Metric.ATTEMPT_FAIL, "crm"): 2}
-
-    run(deliver())
+    async with in_hand(folder, clock, "crm") as message:
+        (crm,) = parts("crm")
+        database = message.store.database
+        message.store.documents.put(table, "orders", "crm", subscription(), None)
+        assert await settle_counted(message, drop(crm)) is Answer.CHANGED
+        assert counted(database) == {}
+        (settled,) = await message.settling.settle([judged_again(drop(crm), START)], HOUR)
+        assert settled.answer is Answer.SETTLED
+        assert counted(database) == {(Metric.ATTEMPT_FAIL, "crm"): 2}
+    async with in_hand(folder, clock, "erp") as message:
+        await message.store.leases.give_back(message.lease)
+        assert await settle_counted(message, drop(parts("erp")[0])) is Answer.NOT_OURS
+        assert counted(message.store.database) == {(Metric.ATTEMPT_FAIL, "crm"): 2}
 
 
-def test_a_drop_that_was_delivered_late_counts_as_none(folder: Place, clock: FakeClock) -> None:
-    async def deliver() -> None:
-        async with in_hand(folder, clock, "crm") as message:
-            (crm,) = parts("crm")
-            taken_back = message.settling.take_back(crm.key, crm.deliveries[:1])
-            assert await settle_counted(message, drop(crm)) is Answer.SETTLED
-            assert counted(message.store.database)[Metric.DROPPED, "crm"] == 1
-            assert await taken_back
-
-    run(deliver())
+async def test_a_drop_that_was_delivered_late_counts_as_none(
+    folder: Place, clock: FakeClock
+) -> None:
+    async with in_hand(folder, clock, "crm") as message:
+        (crm,) = parts("crm")
+        taken_back = message.settling.take_back(crm.key, crm.deliveries[:1])
+        assert await settle_counted(message, drop(crm)) is Answer.SETTLED
+        assert counted(message.store.database)[Metric.DROPPED, "crm"] == 1
+        assert await taken_back
 
 
 @in_folder
-def test_a_drop_that_is_delivered_while_it_is_stored_is_a_drop(
+async def test_a_drop_that_is_delivered_while_it_is_stored_is_a_drop(
     folder: Place, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is counted as one: a late success is not counted as well."""
+    async with in_hand(folder, clock, "crm") as message:
+        (crm,) = parts("crm")
+        connection, loop = connection_of(message), asyncio.get_running_loop()
+        commit, late = connection.commit, asyncio.Queue[asyncio.Task[bool]]()
 
-    async def deliver() -> None:
-        async with in_hand(folder, clock, "crm") as message:
-            (crm,) = parts("crm")
-            connection, loop = connection_of(message), asyncio.get_running_loop()
-            commit, late = connection.commit, asyncio.Queue[asyncio.Task[bool]]()
+        async def be_late() -> None:
+            taking = message.settling.take_back(crm.key, crm.deliveries[:1])
+            late.put_nowait(asyncio.create_task(taking))
 
-            async def be_late() -> None:
-                taking = message.settling.take_back(crm.key, crm.deliveries[:1])
-                late.put_nowait(asyncio.create_task(taking))
+        def committing() -> None:
+            asyncio.run_coroutine_threadsafe(be_late(), loop).result()
+            commit()
 
-            def committing() -> None:
-                asyncio.run_coroutine_threadsafe(be_late(), loop).result()
-                commit()
-
-            monkeypatch.setattr(connection, "commit", committing)
-            (settled,) = await message.settling.settle([drop(crm)], HOUR)
-            assert (settled.answer, list(settled.delivered)) == (Answer.SETTLED, [])
-            assert counted(message.store.database) == {(Metric.DROPPED, "crm"): 2}
-            assert not await late.get_nowait()
-            monkeypatch.undo()
-
-    run(deliver())
+        monkeypatch.setattr(connection, "commit", committing)
+        (settled,) = await message.settling.settle([drop(crm)], HOUR)
+        assert (settled.answer, list(settled.delivered)) == (Answer.SETTLED, [])
+        assert counted(message.store.database) == {(Metric.DROPPED, "crm"): 2}
+        assert not await late.get_nowait()
+        monkeypatch.undo()
 
 
-def test_a_dead_letter_counts_with_its_blob_once(folder: Place, clock: FakeClock) -> None:
+async def test_a_dead_letter_counts_with_its_blob_once(folder: Place, clock: FakeClock) -> None:
     reason = Series(Metric.DEAD_LETTERED, (("DeadLetterReason", "Expired"),))
     counts = KeyedCounts(CRM, {reason: Sum.of([2])})
     where = DeadLetterDestination(container="dead")
-
-    async def write() -> None:
-        async with running(folder, clock) as store:
-            for _ in range(2):
-                blob = store.dead_letters.write(where, "a.json", b"[]", None, counts)
-                assert blob
-                assert blob.is_counted
-                clock.advance(MINUTE)
-            assert counted(store.database) == {(Metric.DEAD_LETTERED, "crm"): 2}
-
-    run(write())
+    async with running(folder, clock) as store:
+        for _ in range(2):
+            blob = store.dead_letters.write(where, "a.json", b"[]", None, counts)
+            assert blob
+            assert blob.is_counted
+            clock.advance(MINUTE)
+        assert counted(store.database) == {(Metric.DEAD_LETTERED, "crm"): 2}
 
 
-def test_counts_of_transactions_go_by_minute_hour_and_topic(
+async def test_counts_of_transactions_go_by_minute_hour_and_topic(
     folder: Place, clock: FakeClock
 ) -> None:
     """Whatever was rolled up meanwhile; and the next start adds to them."""
-
-    async def deliver() -> None:
-        for start in range(2):
-            async with in_hand(folder, clock, "crm", "erp") as message:
-                for part in parts("crm", "erp"):
-                    assert await settle_counted(message, drop(part)) is Answer.SETTLED
-                counts, now = message.store.counts, clock.now()
-                for name, by in (("crm", 2), ("", 4)):
-                    found = counts.minutes("orders", name, now - MINUTE, now + MINUTE)
-                    assert sum(count_of(of, Metric.DROPPED) for _, of in found) == by
-                assert len(known(message)) == 5  # minutes and hours, and a topic's minute
-                clock.advance(5 * HOUR)
-                assert counts.roll_up(clock.now() - HOUR, START, NEVER) == 2
-                assert counted(message.store.database)[Metric.DROPPED, "crm"] == 2 * (start + 1)
-
-    run(deliver())
+    for start in range(2):
+        async with in_hand(folder, clock, "crm", "erp") as message:
+            for part in parts("crm", "erp"):
+                assert await settle_counted(message, drop(part)) is Answer.SETTLED
+            counts, now = message.store.counts, clock.now()
+            for name, by in (("crm", 2), ("", 4)):
+                found = counts.minutes("orders", name, now - MINUTE, now + MINUTE)
+                assert sum(count_of(of, Metric.DROPPED) for _, of in found) == by
+            assert len(known(message)) == 5  # minutes and hours, and a topic's minute
+            clock.advance(5 * HOUR)
+            assert counts.roll_up(clock.now() - HOUR, START, NEVER) == 2
+            assert counted(message.store.database)[Metric.DROPPED, "crm"] == 2 * (start + 1)
 
 
-def test_a_row_that_is_written_often_goes_on_as_another_and_nothing_is_lost(
+async def test_a_row_that_is_written_often_goes_on_as_another_and_nothing_is_lost(
     folder: Place, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Versions that can't be removed yet stay few; also of an hour, and after a failure."""
@@ -348,19 +327,16 @@ def test_a_row_that_is_written_often_goes_on_as_another_and_nothing_is_lost(
         rows.add({(crm, int(clock.now().timestamp()) // 60): one})
         database.write(rows.write)
 
-    async def count() -> None:
-        async with in_hand(folder, clock, "crm") as message:
-            database = message.store.database
-            for number in range(10):
-                write(database)
-                if number == 4:
-                    rows.forget()
-                if number == 6:
-                    clock.advance(MINUTE)
-            found = database.read(
-                lambda reading: reading.rows("SELECT span, counts FROM counts WHERE span = 'hour'")
-            )
-            assert len(found) == 4
-            assert counted(database)[Metric.DROPPED, "crm"] == 10
-
-    run(count())
+    async with in_hand(folder, clock, "crm") as message:
+        database = message.store.database
+        for number in range(10):
+            write(database)
+            if number == 4:
+                rows.forget()
+            if number == 6:
+                clock.advance(MINUTE)
+        found = database.read(
+            lambda reading: reading.rows("SELECT span, counts FROM counts WHERE span = 'hour'")
+        )
+        assert len(found) == 4
+        assert counted(database)[Metric.DROPPED, "crm"] == 10

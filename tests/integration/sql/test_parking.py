@@ -16,25 +16,21 @@ from shared.adapters.sql.store import SqlStore
 from shared.engine.ports import Table
 from shared.engine.ports.leases import Lease
 from shared.errors import StorageUnavailable
-from tests.integration.sql.test_leases import MOST, RETRIES, prime, run, running
+from tests.integration.sql.test_leases import MOST, RETRIES, prime, running
 from tests.integration.sql.test_settling import Paused, events_of, put_and_hold
 
 
-def test_what_a_hold_holds_is_free_once_its_subscription_is_gone(tmp_path: Path) -> None:
+async def test_what_a_hold_holds_is_free_once_its_subscription_is_gone(tmp_path: Path) -> None:
     """Before it is due; the row of the hold is cleared away later."""
     hold = {"endpoint": "e", "hold": {"since": "2026-01-01"}, "releasedAt": None}
-
-    async def deliver() -> None:
-        async with running(tmp_path / "data", FakeClock()) as store:
-            await prime(store)
-            crm = await asyncio.to_thread(Paused, store)  # it is not
-            row = Table.ENDPOINT_HEALTH, "orders", "crm"
-            await asyncio.to_thread(store.documents.put, *row, hold, None)
-            await put_and_hold(store, 5)
-            await asyncio.to_thread(crm.delete)
-            assert sum(events_of(await store.leases.claim(RETRIES, MOST))) == 10
-
-    run(deliver())
+    async with running(tmp_path / "data", FakeClock()) as store:
+        await prime(store)
+        crm = await asyncio.to_thread(Paused, store)  # it is not
+        row = Table.ENDPOINT_HEALTH, "orders", "crm"
+        await asyncio.to_thread(store.documents.put, *row, hold, None)
+        await put_and_hold(store, 5)
+        await asyncio.to_thread(crm.delete)
+        assert sum(events_of(await store.leases.claim(RETRIES, MOST))) == 10
 
 
 async def claimed(store: SqlStore) -> Sequence[Lease]:
@@ -44,33 +40,29 @@ async def claimed(store: SqlStore) -> Sequence[Lease]:
             return await store.leases.claim(RETRIES, MOST)
 
 
-def test_what_a_pause_holds_is_free_when_nobody_knows_of_its_end(
+async def test_what_a_pause_holds_is_free_when_nobody_knows_of_its_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The answer to the resume is lost."""
+    async with running(tmp_path / "data", FakeClock()) as store:
+        await prime(store)
+        crm = await asyncio.to_thread(Paused, store)
+        await asyncio.to_thread(crm.pause)
+        await put_and_hold(store, 5)
+        assert isinstance(store, SqliteStore)
+        claim = asyncio.create_task(claimed(store))
+        await asyncio.sleep(0)
+        connection, faults = store.database._connection, [apsw.IOError("sync")]
+        commit = connection.commit
+        resumed = "SELECT 1 FROM documents WHERE kind = 'eventsubscriptions' AND pause IS NULL"
 
-    async def deliver() -> None:
-        async with running(tmp_path / "data", FakeClock()) as store:
-            await prime(store)
-            crm = await asyncio.to_thread(Paused, store)
-            await asyncio.to_thread(crm.pause)
-            await put_and_hold(store, 5)
-            assert isinstance(store, SqliteStore)
-            claim = asyncio.create_task(claimed(store))
-            await asyncio.sleep(0)
-            connection, faults = store.database._connection, [apsw.IOError("sync")]
-            commit = connection.commit
-            resumed = "SELECT 1 FROM documents WHERE kind = 'eventsubscriptions' AND pause IS NULL"
+        def failing() -> None:
+            is_resume = connection.rows(resumed)
+            commit()
+            if is_resume and faults:
+                raise faults.pop()
 
-            def failing() -> None:
-                is_resume = connection.rows(resumed)
-                commit()
-                if is_resume and faults:
-                    raise faults.pop()
-
-            monkeypatch.setattr(connection, "commit", failing)
-            with pytest.raises(StorageUnavailable):
-                await asyncio.to_thread(crm.resume)
-            assert sum(events_of(await asyncio.wait_for(claim, 20))) == 10
-
-    run(deliver())
+        monkeypatch.setattr(connection, "commit", failing)
+        with pytest.raises(StorageUnavailable):
+            await asyncio.to_thread(crm.resume)
+        assert sum(events_of(await asyncio.wait_for(claim, 20))) == 10

@@ -34,7 +34,7 @@ from shared.metrics import Metric
 from shared.subscriptions.subscription import Pause
 from tests.builders import a_delivery, a_message, a_note, a_record
 from tests.integration.sql.databases import Place, in_folder
-from tests.integration.sql.test_leases import MOST, NEW, RETRIES, prime, run, running
+from tests.integration.sql.test_leases import MOST, NEW, RETRIES, prime, running
 from tests.unit.arm.documents import subscription
 
 HOUR = timedelta(hours=1)
@@ -109,214 +109,177 @@ def again(part: MessagePart, deliveries: Sequence[Delivery] | None = None) -> Fo
     return FollowUp(replace(part, deliveries=chosen, due=START + HOUR))
 
 
-def test_a_message_ends_with_its_last_part(folder: Place, clock: FakeClock) -> None:
-    async def deliver() -> None:
-        async with in_hand(folder, clock, "crm", "erp") as message:
-            crm, erp = parts("crm", "erp")
-            assert await message.settle(Settlement(part=crm)) == [Answer.SETTLED]
-            assert message.store.leases.has(message.lease)
-            assert await message.settle(Settlement(part=erp)) == [Answer.SETTLED]
-            assert not message.store.leases.has(message.lease)
-            before = message.store.database.commit_time
-            await message.store.leases.end(message.lease)  # as whoever delivers does
-            assert message.store.database.commit_time == before
-        assert await left(folder, clock) == []
-
-    run(deliver())
+async def test_a_message_ends_with_its_last_part(folder: Place, clock: FakeClock) -> None:
+    async with in_hand(folder, clock, "crm", "erp") as message:
+        crm, erp = parts("crm", "erp")
+        assert await message.settle(Settlement(part=crm)) == [Answer.SETTLED]
+        assert message.store.leases.has(message.lease)
+        assert await message.settle(Settlement(part=erp)) == [Answer.SETTLED]
+        assert not message.store.leases.has(message.lease)
+        before = message.store.database.commit_time
+        await message.store.leases.end(message.lease)  # as whoever delivers does
+        assert message.store.database.commit_time == before
+    assert await left(folder, clock) == []
 
 
-def test_after_a_kill_only_what_was_not_settled_comes_again(
+async def test_after_a_kill_only_what_was_not_settled_comes_again(
     folder: Place, clock: FakeClock
 ) -> None:
     """A part that was delivered; one of which an event waits for its retry; one that is open."""
-
-    async def deliver() -> None:
-        async with in_hand(folder, clock, "crm", "erp", "wms") as message:
-            crm, erp, _ = parts("crm", "erp", "wms")
-            settlements = (
-                Settlement(part=crm),
-                Settlement(part=erp, follow_ups=[again(erp, erp.deliveries[:1])], is_whole=False),
-            )
-            assert await message.settle(*settlements) == [Answer.SETTLED] * 2
-            waiting = message.store.queues.waiting()
-            assert {key.subscription: each.events for key, each in waiting.items()} == {
-                "erp": 2,
-                "wms": 2,
-            }
-        assert sorted(await left(folder, clock)) == [("erp", 1), ("wms", 2)]
-        assert await left(folder, clock, RETRIES) == [("erp", 1)]
-
-    run(deliver())
+    async with in_hand(folder, clock, "crm", "erp", "wms") as message:
+        crm, erp, _ = parts("crm", "erp", "wms")
+        settlements = (
+            Settlement(part=crm),
+            Settlement(part=erp, follow_ups=[again(erp, erp.deliveries[:1])], is_whole=False),
+        )
+        assert await message.settle(*settlements) == [Answer.SETTLED] * 2
+        waiting = message.store.queues.waiting()
+        assert {key.subscription: each.events for key, each in waiting.items()} == {
+            "erp": 2,
+            "wms": 2,
+        }
+    assert sorted(await left(folder, clock)) == [("erp", 1), ("wms", 2)]
+    assert await left(folder, clock, RETRIES) == [("erp", 1)]
 
 
-def test_what_was_settled_bit_by_bit_stays_settled(folder: Place, clock: FakeClock) -> None:
-    async def deliver() -> None:
-        async with in_hand(folder, clock, "crm", "erp", events=3) as message:
-            crm, erp = parts("crm", "erp", events=3)
-            one, two, three = erp.deliveries
-            await message.settle(
-                Settlement(part=erp, follow_ups=[again(erp, [one])], is_whole=False)
-            )
-            await message.settle(Settlement(part=crm))
-            await message.settle(
-                Settlement(part=erp, follow_ups=[again(erp, [two])], is_whole=False)
-            )
-        assert await left(folder, clock) == [("erp", 1)]
-        del three
-
-    run(deliver())
+async def test_what_was_settled_bit_by_bit_stays_settled(folder: Place, clock: FakeClock) -> None:
+    async with in_hand(folder, clock, "crm", "erp", events=3) as message:
+        crm, erp = parts("crm", "erp", events=3)
+        one, two, three = erp.deliveries
+        await message.settle(Settlement(part=erp, follow_ups=[again(erp, [one])], is_whole=False))
+        await message.settle(Settlement(part=crm))
+        await message.settle(Settlement(part=erp, follow_ups=[again(erp, [two])], is_whole=False))
+    assert await left(folder, clock) == [("erp", 1)]
+    del three
 
 
-def test_a_subscription_that_was_recreated_has_two_parts(folder: Place, clock: FakeClock) -> None:
+async def test_a_subscription_that_was_recreated_has_two_parts(
+    folder: Place, clock: FakeClock
+) -> None:
     """Its publications shared a commit. The message ends with the last of them."""
-
-    async def deliver() -> None:
-        old, new = (replace(of_publish(number), generation=f"g-{number}") for number in (1, 2))
-        async with running(folder, clock) as store:
-            await prime(store)
-            await store.sender.put(NEW, text_of([old, new]))
-            (lease,) = await store.leases.claim(NEW, MOST)
-            message = InHand(store, lease)
-            assert len(parts_of(lease.body)) == 2
-            await message.settle(Settlement(part=old, follow_ups=[again(old)]))
-            assert [each.events for each in store.queues.waiting().values()] == [4]
-            assert store.leases.has(lease)
-            await message.settle(Settlement(part=new, follow_ups=[again(new)]))
-            assert not store.leases.has(lease)
-        assert await left(folder, clock) == []
-        assert sum(events for _, events in await left(folder, clock, RETRIES)) == 4
-
-    run(deliver())
+    old, new = (replace(of_publish(number), generation=f"g-{number}") for number in (1, 2))
+    async with running(folder, clock) as store:
+        await prime(store)
+        await store.sender.put(NEW, text_of([old, new]))
+        (lease,) = await store.leases.claim(NEW, MOST)
+        message = InHand(store, lease)
+        assert len(parts_of(lease.body)) == 2
+        await message.settle(Settlement(part=old, follow_ups=[again(old)]))
+        assert [each.events for each in store.queues.waiting().values()] == [4]
+        assert store.leases.has(lease)
+        await message.settle(Settlement(part=new, follow_ups=[again(new)]))
+        assert not store.leases.has(lease)
+    assert await left(folder, clock) == []
+    assert sum(events for _, events in await left(folder, clock, RETRIES)) == 4
 
 
-def test_a_part_is_settled_once(folder: Place, clock: FakeClock) -> None:
+async def test_a_part_is_settled_once(folder: Place, clock: FakeClock) -> None:
     """Else what follows would be stored twice; or it would be dropped, if nothing said so."""
-
-    async def deliver() -> None:
-        async with in_hand(folder, clock, "crm", "erp") as message:
-            (crm,) = parts("crm")
-            await message.settle(Settlement(part=crm))
-            with pytest.raises(ValueError, match="not open"):
-                await message.settle(Settlement(part=crm, follow_ups=[again(crm)]))
-
-    run(deliver())
+    async with in_hand(folder, clock, "crm", "erp") as message:
+        (crm,) = parts("crm")
+        await message.settle(Settlement(part=crm))
+        with pytest.raises(ValueError, match="not open"):
+            await message.settle(Settlement(part=crm, follow_ups=[again(crm)]))
 
 
-def test_a_message_that_is_claimed_again_is_settled_alike(folder: Place, clock: FakeClock) -> None:
+async def test_a_message_that_is_claimed_again_is_settled_alike(
+    folder: Place, clock: FakeClock
+) -> None:
     """Its parts have rows then; and it may be killed again."""
-
-    async def deliver() -> None:
-        async with running(folder, clock) as store:
-            await store.sender.put(RETRIES, text_of(parts("crm", "erp", "wms")), HOUR)
-        clock.advance(2 * HOUR)
-        for name, rest in (("crm", 2), ("erp", 1)):
-            async with running(folder, clock, dies=True) as store:
-                (lease,) = await store.leases.claim(RETRIES, MOST)
-                message = InHand(store, lease)
-                part = parts(name)[0]
-                assert await message.settle(Settlement(part=part)) == [Answer.SETTLED]
-                assert len(store.queues.waiting()) == rest
-        assert await left(folder, clock, RETRIES) == [("wms", 2)]
-
-    run(deliver())
+    async with running(folder, clock) as store:
+        await store.sender.put(RETRIES, text_of(parts("crm", "erp", "wms")), HOUR)
+    clock.advance(2 * HOUR)
+    for name, rest in (("crm", 2), ("erp", 1)):
+        async with running(folder, clock, dies=True) as store:
+            (lease,) = await store.leases.claim(RETRIES, MOST)
+            message = InHand(store, lease)
+            part = parts(name)[0]
+            assert await message.settle(Settlement(part=part)) == [Answer.SETTLED]
+            assert len(store.queues.waiting()) == rest
+    assert await left(folder, clock, RETRIES) == [("wms", 2)]
 
 
-def test_what_is_another_process_s_is_not_settled(folder: Place, clock: FakeClock) -> None:
-    async def deliver() -> None:
-        async with in_hand(folder, clock, "crm") as message:
-            (crm,) = parts("crm")
-            await message.store.leases.give_back(message.lease)
-            answers = await message.settle(Settlement(part=crm, follow_ups=[again(crm)]))
-            assert answers == [Answer.NOT_OURS]
-        assert await left(folder, clock, RETRIES) == []
-        assert await left(folder, clock) == [("crm", 2)]
-
-    run(deliver())
+async def test_what_is_another_process_s_is_not_settled(folder: Place, clock: FakeClock) -> None:
+    async with in_hand(folder, clock, "crm") as message:
+        (crm,) = parts("crm")
+        await message.store.leases.give_back(message.lease)
+        answers = await message.settle(Settlement(part=crm, follow_ups=[again(crm)]))
+        assert answers == [Answer.NOT_OURS]
+    assert await left(folder, clock, RETRIES) == []
+    assert await left(folder, clock) == [("crm", 2)]
 
 
 @in_folder
-def test_nothing_is_stored_of_a_settlement_that_fails(
+async def test_nothing_is_stored_of_a_settlement_that_fails(
     folder: Place, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is tried again, and then stored once."""
+    async with in_hand(folder, clock, "crm") as message:
+        (crm,) = parts("crm")
+        assert isinstance(message.store, SqliteStore)
+        connection, faults = message.store.database._connection, [apsw.FullError("full")]
+        commit = connection.commit
 
-    async def deliver() -> None:
-        async with in_hand(folder, clock, "crm") as message:
-            (crm,) = parts("crm")
-            assert isinstance(message.store, SqliteStore)
-            connection, faults = message.store.database._connection, [apsw.FullError("full")]
-            commit = connection.commit
+        def failing() -> None:
+            if faults:
+                connection.rollback()
+                raise faults.pop()
+            commit()
 
-            def failing() -> None:
-                if faults:
-                    connection.rollback()
-                    raise faults.pop()
-                commit()
-
-            monkeypatch.setattr(connection, "commit", failing)
-            settlement = Settlement(part=crm, follow_ups=[again(crm)])
-            (settled,) = await message.settling.settle([settlement], HOUR)
-            assert settled.answer is Answer.SETTLED
-        assert await left(folder, clock) == []
-        assert await left(folder, clock, RETRIES) == [("crm", 2)]
-
-    run(deliver())
+        monkeypatch.setattr(connection, "commit", failing)
+        settlement = Settlement(part=crm, follow_ups=[again(crm)])
+        (settled,) = await message.settling.settle([settlement], HOUR)
+        assert settled.answer is Answer.SETTLED
+    assert await left(folder, clock) == []
+    assert await left(folder, clock, RETRIES) == [("crm", 2)]
 
 
 @pytest.mark.parametrize("how", ["the last part", "one of two parts", "some of a part"])
 @in_folder
-def test_what_an_earlier_try_has_stored_is_settled_already(
+async def test_what_an_earlier_try_has_stored_is_settled_already(
     folder: Place, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     """The sync of its commit failed, so nobody knew; it is not stored again."""
     names = ["crm", "erp"] if how == "one of two parts" else ["crm"]
     is_whole = how != "some of a part"
+    async with in_hand(folder, clock, *names) as message:
+        crm = parts("crm")[0]
+        assert isinstance(message.store, SqliteStore)
+        connection, faults = message.store.database._connection, [apsw.IOError("sync")]
+        commit = connection.commit
 
-    async def deliver() -> None:
-        async with in_hand(folder, clock, *names) as message:
-            crm = parts("crm")[0]
-            assert isinstance(message.store, SqliteStore)
-            connection, faults = message.store.database._connection, [apsw.IOError("sync")]
-            commit = connection.commit
+        def failing() -> None:
+            commit()
+            if faults:
+                raise faults.pop()
 
-            def failing() -> None:
-                commit()
-                if faults:
-                    raise faults.pop()
-
-            monkeypatch.setattr(connection, "commit", failing)
-            retry = again(crm, crm.deliveries[: None if is_whole else 1])
-            settlement = Settlement(part=crm, follow_ups=[retry], is_whole=is_whole)
-            (settled,) = await message.settling.settle([settlement], NO_TIME + timedelta(seconds=1))
-            assert settled.answer is Answer.SETTLED_ALREADY
-            assert message.store.leases.has(message.lease) is (how != "the last part")
-        rest = {"the last part": [], "one of two parts": [("erp", 2)]}.get(how, [("crm", 1)])
-        assert await left(folder, clock) == rest
-        assert await left(folder, clock, RETRIES) == [("crm", 2 if is_whole else 1)]
-
-    run(deliver())
+        monkeypatch.setattr(connection, "commit", failing)
+        retry = again(crm, crm.deliveries[: None if is_whole else 1])
+        settlement = Settlement(part=crm, follow_ups=[retry], is_whole=is_whole)
+        (settled,) = await message.settling.settle([settlement], NO_TIME + timedelta(seconds=1))
+        assert settled.answer is Answer.SETTLED_ALREADY
+        assert message.store.leases.has(message.lease) is (how != "the last part")
+    rest = {"the last part": [], "one of two parts": [("erp", 2)]}.get(how, [("crm", 1)])
+    assert await left(folder, clock) == rest
+    assert await left(folder, clock, RETRIES) == [("crm", 2 if is_whole else 1)]
 
 
 @pytest.mark.parametrize("is_ours", [True, False], ids=["settled", "another process's"])
-def test_attempts_are_stored_with_what_follows(
+async def test_attempts_are_stored_with_what_follows(
     folder: Place,
     clock: FakeClock,
     is_ours: bool,  # noqa: FBT001
 ) -> None:
     """In the same transaction, so that a kill loses none that has a retry."""
-
-    async def deliver() -> None:
-        async with in_hand(folder, clock, "crm") as message:
-            (crm,) = parts("crm")
-            if not is_ours:
-                await message.store.leases.give_back(message.lease)
-            record = a_record(topic="orders", subscription="crm")
-            await message.settle(Settlement(part=crm, follow_ups=[again(crm)], attempts=[record]))
-        async with running(folder, clock) as store:
-            days = [*store.attempts.read("orders", "crm", START - HOUR)]
-            assert days == ([[record]] if is_ours else [])
-
-    run(deliver())
+    async with in_hand(folder, clock, "crm") as message:
+        (crm,) = parts("crm")
+        if not is_ours:
+            await message.store.leases.give_back(message.lease)
+        record = a_record(topic="orders", subscription="crm")
+        await message.settle(Settlement(part=crm, follow_ups=[again(crm)], attempts=[record]))
+    async with running(folder, clock) as store:
+        days = [*store.attempts.read("orders", "crm", START - HOUR)]
+        assert days == ([[record]] if is_ours else [])
 
 
 # ── Ends ──
@@ -346,7 +309,7 @@ STRICTER, LOOSER = (_terms(most) for most in (3, 9))
     ],
     ids=["unchanged", "updated", "deleted", "made", "gone"],
 )
-def test_an_end_counts_only_while_its_subscription_is_as_it_was_read(
+async def test_an_end_counts_only_while_its_subscription_is_as_it_was_read(
     folder: Place,
     clock: FakeClock,
     read: dict[str, Any] | None,
@@ -355,130 +318,110 @@ def test_an_end_counts_only_while_its_subscription_is_as_it_was_read(
 ) -> None:
     """It was re-read before; what has changed since then is seen in the transaction of the end."""
     table = Table.EVENT_SUBSCRIPTIONS
-
-    async def deliver() -> None:
-        async with in_hand(folder, clock, "crm") as message:
-            documents, (crm,) = message.store.documents, parts("crm")
-            re_read = None
-            if read:
-                stored = documents.put(table, "orders", "crm", subscription(**read), None)
-                re_read = to_subscription_in_force(stored.document)
-            settlement = Settlement(part=crm, ends=ended(crm), subscription=re_read)
-            found = documents.get(table, "orders", "crm")
-            if then and then is not read:
-                etag = found.etag if found else None
-                documents.put(table, "orders", "crm", subscription(**then), etag)
-            elif found and not then:
-                documents.delete(table, "orders", "crm")
-            answer = Answer.SETTLED if counts else Answer.CHANGED
-            assert await message.settle(settlement) == [answer]
-        assert await left(folder, clock) == ([] if counts else [("crm", 2)])
-
-    run(deliver())
-
-
-def test_an_end_that_does_not_count_keeps_no_other_part(folder: Place, clock: FakeClock) -> None:
-    """Of three parts in one call, one ends by terms of before; it is settled anew."""
-    table = Table.EVENT_SUBSCRIPTIONS
-
-    async def deliver() -> None:
-        async with in_hand(folder, clock, "crm", "erp", "wms") as message:
-            documents, (crm, erp, wms) = message.store.documents, parts("crm", "erp", "wms")
-            stored = documents.put(table, "orders", "erp", subscription(**STRICTER), None)
+    async with in_hand(folder, clock, "crm") as message:
+        documents, (crm,) = message.store.documents, parts("crm")
+        re_read = None
+        if read:
+            stored = documents.put(table, "orders", "crm", subscription(**read), None)
             re_read = to_subscription_in_force(stored.document)
-            documents.put(table, "orders", "erp", subscription(**LOOSER), stored.etag)
-            settlements = (
-                Settlement(part=crm, follow_ups=[again(crm)]),
-                Settlement(part=erp, ends=ended(erp), subscription=re_read),
-                Settlement(part=wms, ends=ended(wms)),
-            )
-            answers = [Answer.SETTLED, Answer.CHANGED, Answer.SETTLED]
-            assert await message.settle(*settlements) == answers
-            assert message.store.leases.has(message.lease)
-            anew = judged_again(settlements[1], START)
-            assert await message.settle(anew) == [Answer.SETTLED]
-            assert not message.store.leases.has(message.lease)
-        assert await left(folder, clock, RETRIES) == [("erp", 2), ("crm", 2)]
-
-    run(deliver())
+        settlement = Settlement(part=crm, ends=ended(crm), subscription=re_read)
+        found = documents.get(table, "orders", "crm")
+        if then and then is not read:
+            etag = found.etag if found else None
+            documents.put(table, "orders", "crm", subscription(**then), etag)
+        elif found and not then:
+            documents.delete(table, "orders", "crm")
+        answer = Answer.SETTLED if counts else Answer.CHANGED
+        assert await message.settle(settlement) == [answer]
+    assert await left(folder, clock) == ([] if counts else [("crm", 2)])
 
 
-def test_a_pause_changes_nothing_for_an_end(folder: Place, clock: FakeClock) -> None:
-    table = Table.EVENT_SUBSCRIPTIONS
-
-    async def deliver() -> None:
-        async with in_hand(folder, clock, "crm") as message:
-            documents, (crm,) = message.store.documents, parts("crm")
-            stored = documents.put(table, "orders", "crm", subscription(), None)
-            re_read = to_subscription_in_force(stored.document)
-            paused = with_pause(stored.document, Pause(START, "ada"))
-            documents.put(table, "orders", "crm", paused, stored.etag)
-            settlement = Settlement(part=crm, ends=ended(crm), subscription=re_read)
-            assert await message.settle(settlement) == [Answer.SETTLED]
-
-    run(deliver())
-
-
-def test_dead_letters_wait_for_their_blob_and_can_be_taken_back(
+async def test_an_end_that_does_not_count_keeps_no_other_part(
     folder: Place, clock: FakeClock
 ) -> None:
-    async def deliver() -> None:
-        async with in_hand(folder, clock, "crm") as message:
-            (crm,) = parts("crm")
-            dead = FollowUp(replace(crm, dead_letter=a_note()), blob_due_at=START + HOUR)
-            assert await message.settle(Settlement(part=crm, follow_ups=[dead])) == [Answer.SETTLED]
-            queues = message.store.queues
-            assert [each.events for each in queues.waiting(given_up=True).values()] == [2]
-            assert message.counted.of(Metric.AWAITING_BLOB) == {("orders", "crm"): 2}
-            first, second = crm.deliveries
-            assert await message.settling.take_back(crm.key, [first])
-            assert [each.events for each in queues.waiting(given_up=True).values()] == [1]
-            assert await message.settling.take_back(crm.key, [second])
-            assert queues.waiting(given_up=True) == {}
-            assert message.counted.of(Metric.AWAITING_BLOB) == {("orders", "crm"): 0}
-            assert queues.peek(Queue.DEADLETTERS) == (0, [])
-
-    run(deliver())
-
-
-def test_a_late_success_is_left_out_of_what_follows(folder: Place, clock: FakeClock) -> None:
-    async def deliver() -> None:
-        async with in_hand(folder, clock, "crm") as message:
-            (crm,) = parts("crm")
-            late, other = crm.deliveries
-            taken = message.settling.take_back(crm.key, [late])
-            (settled,) = await message.settling.settle(
-                [Settlement(part=crm, follow_ups=[again(crm)])], NO_TIME
-            )
-            assert settled.delivered == {late.key}
-            assert await taken
-            del other
-        assert await left(folder, clock, RETRIES) == [("crm", 1)]
-
-    run(deliver())
+    """Of three parts in one call, one ends by terms of before; it is settled anew."""
+    table = Table.EVENT_SUBSCRIPTIONS
+    async with in_hand(folder, clock, "crm", "erp", "wms") as message:
+        documents, (crm, erp, wms) = message.store.documents, parts("crm", "erp", "wms")
+        stored = documents.put(table, "orders", "erp", subscription(**STRICTER), None)
+        re_read = to_subscription_in_force(stored.document)
+        documents.put(table, "orders", "erp", subscription(**LOOSER), stored.etag)
+        settlements = (
+            Settlement(part=crm, follow_ups=[again(crm)]),
+            Settlement(part=erp, ends=ended(erp), subscription=re_read),
+            Settlement(part=wms, ends=ended(wms)),
+        )
+        answers = [Answer.SETTLED, Answer.CHANGED, Answer.SETTLED]
+        assert await message.settle(*settlements) == answers
+        assert message.store.leases.has(message.lease)
+        anew = judged_again(settlements[1], START)
+        assert await message.settle(anew) == [Answer.SETTLED]
+        assert not message.store.leases.has(message.lease)
+    assert await left(folder, clock, RETRIES) == [("erp", 2), ("crm", 2)]
 
 
-def test_a_success_that_comes_while_a_retry_is_stored_takes_it_back(
+async def test_a_pause_changes_nothing_for_an_end(folder: Place, clock: FakeClock) -> None:
+    table = Table.EVENT_SUBSCRIPTIONS
+    async with in_hand(folder, clock, "crm") as message:
+        documents, (crm,) = message.store.documents, parts("crm")
+        stored = documents.put(table, "orders", "crm", subscription(), None)
+        re_read = to_subscription_in_force(stored.document)
+        paused = with_pause(stored.document, Pause(START, "ada"))
+        documents.put(table, "orders", "crm", paused, stored.etag)
+        settlement = Settlement(part=crm, ends=ended(crm), subscription=re_read)
+        assert await message.settle(settlement) == [Answer.SETTLED]
+
+
+async def test_dead_letters_wait_for_their_blob_and_can_be_taken_back(
+    folder: Place, clock: FakeClock
+) -> None:
+    async with in_hand(folder, clock, "crm") as message:
+        (crm,) = parts("crm")
+        dead = FollowUp(replace(crm, dead_letter=a_note()), blob_due_at=START + HOUR)
+        assert await message.settle(Settlement(part=crm, follow_ups=[dead])) == [Answer.SETTLED]
+        queues = message.store.queues
+        assert [each.events for each in queues.waiting(given_up=True).values()] == [2]
+        assert message.counted.of(Metric.AWAITING_BLOB) == {("orders", "crm"): 2}
+        first, second = crm.deliveries
+        assert await message.settling.take_back(crm.key, [first])
+        assert [each.events for each in queues.waiting(given_up=True).values()] == [1]
+        assert await message.settling.take_back(crm.key, [second])
+        assert queues.waiting(given_up=True) == {}
+        assert message.counted.of(Metric.AWAITING_BLOB) == {("orders", "crm"): 0}
+        assert queues.peek(Queue.DEADLETTERS) == (0, [])
+
+
+async def test_a_late_success_is_left_out_of_what_follows(folder: Place, clock: FakeClock) -> None:
+    async with in_hand(folder, clock, "crm") as message:
+        (crm,) = parts("crm")
+        late, other = crm.deliveries
+        taken = message.settling.take_back(crm.key, [late])
+        (settled,) = await message.settling.settle(
+            [Settlement(part=crm, follow_ups=[again(crm)])], NO_TIME
+        )
+        assert settled.delivered == {late.key}
+        assert await taken
+        del other
+    assert await left(folder, clock, RETRIES) == [("crm", 1)]
+
+
+async def test_a_success_that_comes_while_a_retry_is_stored_takes_it_back(
     folder: Place, clock: FakeClock
 ) -> None:
     """It was stored, so it is not told as left out."""
-
-    async def deliver() -> None:
-        async with in_hand(folder, clock, "crm") as message:
-            (crm,) = parts("crm")
-            settlement = Settlement(part=crm, follow_ups=[again(crm)])
-            settling = asyncio.create_task(message.settling.settle([settlement], NO_TIME))
-            await asyncio.sleep(0)  # it is being stored
-            taken = message.settling.take_back(crm.key, crm.deliveries[:1])
-            (settled,) = await settling
-            assert settled.delivered == set()
-            assert await taken
-        assert await left(folder, clock, RETRIES) == [("crm", 1)]
-
-    run(deliver())
+    async with in_hand(folder, clock, "crm") as message:
+        (crm,) = parts("crm")
+        settlement = Settlement(part=crm, follow_ups=[again(crm)])
+        settling = asyncio.create_task(message.settling.settle([settlement], NO_TIME))
+        await asyncio.sleep(0)  # it is being stored
+        taken = message.settling.take_back(crm.key, crm.deliveries[:1])
+        (settled,) = await settling
+        assert settled.delivered == set()
+        assert await taken
+    assert await left(folder, clock, RETRIES) == [("crm", 1)]
 
 
-def test_a_success_while_its_end_is_stored_that_can_t_be_taken_back_is_no_success(
+async def test_a_success_while_its_end_is_stored_that_can_t_be_taken_back_is_no_success(
     folder: Place, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its dead letter is written, so its end is to be heard."""
@@ -486,49 +429,43 @@ def test_a_success_while_its_end_is_stored_that_can_t_be_taken_back_is_no_succes
     async def fail(*_: object) -> bool:
         raise StorageUnavailable
 
-    async def deliver() -> None:
-        async with in_hand(folder, clock, "crm") as message:
-            monkeypatch.setattr(message.store.sender, "take_back", fail)
-            monkeypatch.setattr(message.store.sender, "replace", fail)
-            (crm,) = parts("crm")
-            dead = FollowUp(replace(crm, dead_letter=a_note()), blob_due_at=START + HOUR)
-            settlement = Settlement(part=crm, follow_ups=[dead])
-            settling = asyncio.create_task(message.settling.settle([settlement], NO_TIME))
-            await asyncio.sleep(0)  # it is being stored
-            taken = message.settling.take_back(crm.key, crm.deliveries)
-            (settled,) = await settling
-            assert settled.delivered == set()
-            assert not await taken
-            waiting = message.store.queues.waiting(given_up=True)
-            assert [each.events for each in waiting.values()] == [2]
-
-    run(deliver())
+    async with in_hand(folder, clock, "crm") as message:
+        monkeypatch.setattr(message.store.sender, "take_back", fail)
+        monkeypatch.setattr(message.store.sender, "replace", fail)
+        (crm,) = parts("crm")
+        dead = FollowUp(replace(crm, dead_letter=a_note()), blob_due_at=START + HOUR)
+        settlement = Settlement(part=crm, follow_ups=[dead])
+        settling = asyncio.create_task(message.settling.settle([settlement], NO_TIME))
+        await asyncio.sleep(0)  # it is being stored
+        taken = message.settling.take_back(crm.key, crm.deliveries)
+        (settled,) = await settling
+        assert settled.delivered == set()
+        assert not await taken
+        waiting = message.store.queues.waiting(given_up=True)
+        assert [each.events for each in waiting.values()] == [2]
 
 
 @in_folder
-def test_a_late_success_takes_back_what_was_stored_though_the_commit_seemed_to_fail(
+async def test_a_late_success_takes_back_what_was_stored_though_the_commit_seemed_to_fail(
     folder: Place, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def deliver() -> None:
-        async with in_hand(folder, clock, "crm") as message:
-            assert isinstance(message.store, SqliteStore)
-            connection, faults = message.store.database._connection, [apsw.FullError("full")]
-            commit = connection.commit
+    async with in_hand(folder, clock, "crm") as message:
+        assert isinstance(message.store, SqliteStore)
+        connection, faults = message.store.database._connection, [apsw.FullError("full")]
+        commit = connection.commit
 
-            def failing() -> None:
-                commit()
-                if faults:
-                    raise faults.pop()
+        def failing() -> None:
+            commit()
+            if faults:
+                raise faults.pop()
 
-            monkeypatch.setattr(connection, "commit", failing)
-            (crm,) = parts("crm")
-            settlement = Settlement(part=crm, follow_ups=[again(crm)])
-            (settled,) = await message.settling.settle([settlement], HOUR)
-            assert settled.answer is Answer.SETTLED_ALREADY
-            assert await message.settling.take_back(crm.key, crm.deliveries[:1])
-        assert await left(folder, clock, RETRIES) == [("crm", 1)]
-
-    run(deliver())
+        monkeypatch.setattr(connection, "commit", failing)
+        (crm,) = parts("crm")
+        settlement = Settlement(part=crm, follow_ups=[again(crm)])
+        (settled,) = await message.settling.settle([settlement], HOUR)
+        assert settled.answer is Answer.SETTLED_ALREADY
+        assert await message.settling.take_back(crm.key, crm.deliveries[:1])
+    assert await left(folder, clock, RETRIES) == [("crm", 1)]
 
 
 # ── Pauses ──
@@ -595,41 +532,37 @@ def changed_rows(store: SqliteStore) -> int:
 
 
 @pytest.mark.parametrize("how", ["resumed", "deleted", "paused anew"])
-def test_what_a_pause_holds_is_parked_until_it_is_over(
+async def test_what_a_pause_holds_is_parked_until_it_is_over(
     folder: Place, clock: FakeClock, how: str
 ) -> None:
     """However much is parked, that is one write; and also after another start."""
-
-    async def deliver() -> None:
-        async with running(folder, clock) as store:
-            await prime(store)
-            crm = await asyncio.to_thread(Paused, store)
-            await asyncio.to_thread(crm.pause)
-            await put_and_hold(store, 5)
-        clock.advance(timedelta(days=3))
-        async with running(folder, clock) as store:
-            await store.sender.put(RETRIES, "another")
-            assert [each.body for each in await store.leases.claim(RETRIES, MOST)] == [b"another"]
-            assert [each.events for each in store.queues.waiting().values()] == [10]
-            crm.documents = store.documents
-            if isinstance(store, SqliteStore):
-                changes = await asyncio.to_thread(changed_rows, store)
-            if how == "resumed":
-                await asyncio.to_thread(crm.resume)
-            elif how == "deleted":
-                await asyncio.to_thread(crm.delete)
-            else:
-                await asyncio.to_thread(crm.pause, START + HOUR)
-            # The document, and the version of the catalogue.
-            if isinstance(store, SqliteStore):
-                assert await asyncio.to_thread(changed_rows, store) == changes + 2
-            leases = await store.leases.claim(RETRIES, MOST)
-            assert sum(events_of(leases)) == 10
-            assert {each.subscription for one in leases for each in parts_of(one.body)} == {"crm"}
-            rows = store.database.read(lambda reading: reading.rows("SELECT * FROM parked"))
-            assert rows == []
-
-    run(deliver())
+    async with running(folder, clock) as store:
+        await prime(store)
+        crm = await asyncio.to_thread(Paused, store)
+        await asyncio.to_thread(crm.pause)
+        await put_and_hold(store, 5)
+    clock.advance(timedelta(days=3))
+    async with running(folder, clock) as store:
+        await store.sender.put(RETRIES, "another")
+        assert [each.body for each in await store.leases.claim(RETRIES, MOST)] == [b"another"]
+        assert [each.events for each in store.queues.waiting().values()] == [10]
+        crm.documents = store.documents
+        if isinstance(store, SqliteStore):
+            changes = await asyncio.to_thread(changed_rows, store)
+        if how == "resumed":
+            await asyncio.to_thread(crm.resume)
+        elif how == "deleted":
+            await asyncio.to_thread(crm.delete)
+        else:
+            await asyncio.to_thread(crm.pause, START + HOUR)
+        # The document, and the version of the catalogue.
+        if isinstance(store, SqliteStore):
+            assert await asyncio.to_thread(changed_rows, store) == changes + 2
+        leases = await store.leases.claim(RETRIES, MOST)
+        assert sum(events_of(leases)) == 10
+        assert {each.subscription for one in leases for each in parts_of(one.body)} == {"crm"}
+        rows = store.database.read(lambda reading: reading.rows("SELECT * FROM parked"))
+        assert rows == []
 
 
 @pytest.mark.parametrize(
@@ -641,7 +574,7 @@ def test_what_a_pause_holds_is_parked_until_it_is_over(
     ],
     ids=["released", "held anew", "extended"],
 )
-def test_what_a_hold_holds_comes_once_it_is_over(
+async def test_what_a_hold_holds_comes_once_it_is_over(
     folder: Place,
     clock: FakeClock,
     then: dict[str, Any],
@@ -649,151 +582,125 @@ def test_what_a_hold_holds_comes_once_it_is_over(
 ) -> None:
     """And in any case when it is due: the hold is over by time, and wants its probe."""
     row = Table.ENDPOINT_HEALTH, "orders", "crm"
-
-    async def deliver() -> None:
-        async with running(folder, clock) as store:
-            await prime(store)
-            await asyncio.to_thread(Paused, store)  # it is not
-            hold = {"endpoint": "e", "hold": {"since": "2026-01-01"}, "releasedAt": None}
-            stored = await asyncio.to_thread(store.documents.put, *row, hold, None)
-            await put_and_hold(store, 5)
-            await asyncio.to_thread(store.documents.put, *row, hold | then, stored.etag)
-            if not is_free:
-                await store.sender.put(RETRIES, "another")
-                assert [each.body for each in await store.leases.claim(RETRIES, MOST)] == [
-                    b"another"
-                ]
-                clock.advance(timedelta(minutes=5))
-            assert sum(events_of(await store.leases.claim(RETRIES, MOST))) == 10
-
-    run(deliver())
+    async with running(folder, clock) as store:
+        await prime(store)
+        await asyncio.to_thread(Paused, store)  # it is not
+        hold = {"endpoint": "e", "hold": {"since": "2026-01-01"}, "releasedAt": None}
+        stored = await asyncio.to_thread(store.documents.put, *row, hold, None)
+        await put_and_hold(store, 5)
+        await asyncio.to_thread(store.documents.put, *row, hold | then, stored.etag)
+        if not is_free:
+            await store.sender.put(RETRIES, "another")
+            assert [each.body for each in await store.leases.claim(RETRIES, MOST)] == [b"another"]
+            clock.advance(timedelta(minutes=5))
+        assert sum(events_of(await store.leases.claim(RETRIES, MOST))) == 10
 
 
 @pytest.mark.parametrize("is_resumed", [True, False], ids=["resumed meanwhile", "held"])
-def test_what_is_held_and_not_paused_comes_when_it_is_due(
+async def test_what_is_held_and_not_paused_comes_when_it_is_due(
     folder: Place,
     clock: FakeClock,
     is_resumed: bool,  # noqa: FBT001
 ) -> None:
     """It was judged paused, then resumed, then stored: it would be parked for ever."""
-
-    async def deliver() -> None:
-        async with in_hand(folder, clock, "crm") as message:
-            crm = await asyncio.to_thread(Paused, message.store)
-            if is_resumed:
-                await asyncio.to_thread(crm.pause)
-                await asyncio.to_thread(crm.resume)
-            await settle_held(message)
-        assert await left(folder, clock, RETRIES) == [("crm", 2)]
-
-    run(deliver())
+    async with in_hand(folder, clock, "crm") as message:
+        crm = await asyncio.to_thread(Paused, message.store)
+        if is_resumed:
+            await asyncio.to_thread(crm.pause)
+            await asyncio.to_thread(crm.resume)
+        await settle_held(message)
+    assert await left(folder, clock, RETRIES) == [("crm", 2)]
 
 
-def test_more_than_there_is_room_for_is_freed_bit_by_bit(
+async def test_more_than_there_is_room_for_is_freed_bit_by_bit(
     folder: Place, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("shared.adapters.sql.hand.BATCH", 2)
-
-    async def deliver() -> None:
-        async with running(folder, clock) as store:
-            await prime(store)
-            crm = await asyncio.to_thread(Paused, store)
-            await asyncio.to_thread(crm.pause)
-            await put_and_hold(store, 5)
-            claim = asyncio.create_task(store.leases.claim(RETRIES, MOST))
-            await asyncio.sleep(0)
-            await asyncio.to_thread(crm.resume)  # which the claim hears of
-            got = sum(events_of(await claim))
-            while got < 10:
-                leases = await store.leases.claim(RETRIES, MOST)
-                assert sum(events_of(leases)) <= 4
-                got += sum(events_of(leases))
-            assert got == 10
-
-    run(deliver())
+    async with running(folder, clock) as store:
+        await prime(store)
+        crm = await asyncio.to_thread(Paused, store)
+        await asyncio.to_thread(crm.pause)
+        await put_and_hold(store, 5)
+        claim = asyncio.create_task(store.leases.claim(RETRIES, MOST))
+        await asyncio.sleep(0)
+        await asyncio.to_thread(crm.resume)  # which the claim hears of
+        got = sum(events_of(await claim))
+        while got < 10:
+            leases = await store.leases.claim(RETRIES, MOST)
+            assert sum(events_of(leases)) <= 4
+            got += sum(events_of(leases))
+        assert got == 10
 
 
 # ── Merging ──
 
 
-def test_what_is_due_together_is_one_message(folder: Place, clock: FakeClock) -> None:
+async def test_what_is_due_together_is_one_message(folder: Place, clock: FakeClock) -> None:
     """Of the same subscriptions, as far as it fits; also after a kill, and with its payloads."""
-
-    async def deliver() -> None:
-        payload = "2026021312/p-0"
-        async with running(folder, clock) as store:
-            for number in range(6):
-                part = of_publish(number, payload=None if number else payload)
-                await store.sender.put(RETRIES, text_of([part]), HOUR + number * HOUR / 3600)
-            await store.sender.put(RETRIES, text_of([of_publish(0, "erp")]), HOUR)
-            full = [a_message([a_delivery(place) for place in range(60)])]
-            await store.sender.put(RETRIES, text_of(full), HOUR)
-        clock.advance(2 * HOUR)
-        async with running(folder, clock, dies=True) as store:
-            before = store.queues.waiting()
-            leases = await store.leases.claim(RETRIES, MOST)
-            assert sorted(events_of(leases)) == [2, 8, 64]
-            assert store.queues.waiting() == before
-            backlog = store.queues.peek(RETRIES)
-            assert backlog
-            assert backlog.messages == 3
-            named = "SELECT payload FROM message_payloads"
-            assert store.database.read(lambda reading: reading.rows(named)) == [(payload,)]
-        found = await left(folder, clock, RETRIES)
-        assert sorted(found) == [("crm", 8), ("crm", 64), ("erp", 2)]
-
-    run(deliver())
+    payload = "2026021312/p-0"
+    async with running(folder, clock) as store:
+        for number in range(6):
+            part = of_publish(number, payload=None if number else payload)
+            await store.sender.put(RETRIES, text_of([part]), HOUR + number * HOUR / 3600)
+        await store.sender.put(RETRIES, text_of([of_publish(0, "erp")]), HOUR)
+        full = [a_message([a_delivery(place) for place in range(60)])]
+        await store.sender.put(RETRIES, text_of(full), HOUR)
+    clock.advance(2 * HOUR)
+    async with running(folder, clock, dies=True) as store:
+        before = store.queues.waiting()
+        leases = await store.leases.claim(RETRIES, MOST)
+        assert sorted(events_of(leases)) == [2, 8, 64]
+        assert store.queues.waiting() == before
+        backlog = store.queues.peek(RETRIES)
+        assert backlog
+        assert backlog.messages == 3
+        named = "SELECT payload FROM message_payloads"
+        assert store.database.read(lambda reading: reading.rows(named)) == [(payload,)]
+    found = await left(folder, clock, RETRIES)
+    assert sorted(found) == [("crm", 8), ("crm", 64), ("erp", 2)]
 
 
-def test_what_has_failed_is_not_merged(folder: Place, clock: FakeClock) -> None:
+async def test_what_has_failed_is_not_merged(folder: Place, clock: FakeClock) -> None:
     """Else one that can't be handled would be the failure of all."""
-
-    async def deliver() -> None:
-        async with running(folder, clock) as store:
-            await store.sender.put(RETRIES, text_of([of_publish(0)]))
-            (failed,) = await store.leases.claim(RETRIES, MOST)
-            await store.leases.give_back(failed)
-            for number in (1, 2):
-                await store.sender.put(RETRIES, text_of([of_publish(number)]), HOUR)
-            clock.advance(2 * HOUR)
-            leases = await store.leases.claim(RETRIES, MOST)
-            assert sorted(events_of(leases)) == [2, 4]
-
-    run(deliver())
+    async with running(folder, clock) as store:
+        await store.sender.put(RETRIES, text_of([of_publish(0)]))
+        (failed,) = await store.leases.claim(RETRIES, MOST)
+        await store.leases.give_back(failed)
+        for number in (1, 2):
+            await store.sender.put(RETRIES, text_of([of_publish(number)]), HOUR)
+        clock.advance(2 * HOUR)
+        leases = await store.leases.claim(RETRIES, MOST)
+        assert sorted(events_of(leases)) == [2, 4]
 
 
 # ── All of it ──
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_no_event_is_lost_or_doubled_whatever_is_settled_and_killed(
+async def test_no_event_is_lost_or_doubled_whatever_is_settled_and_killed(
     folder: Place, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     """Parts are settled whole or bit by bit, in any order, and the process is killed at times."""
     monkeypatch.setattr("shared.adapters.sql.suspects.DEATHS", 99)  # none is poison
     chance = Random(seed)
     names = ("crm", "erp", "wms")
-
-    async def deliver() -> None:
-        wanted = Counter({(name, place): 1 for name in names for place in range(9)})
-        async with running(folder, clock) as store:
-            for start in (0, 3, 6):
-                events = [a_delivery(place) for place in range(start, start + 3)]
-                together = [a_message(events, subscription=name) for name in names]
-                await store.sender.put(RETRIES, text_of(together), start * HOUR / 3600)
-        for _ in range(12):
-            clock.advance(2 * HOUR)
-            async with running(folder, clock, dies=chance.random() < 0.5) as store:
-                await store.sender.put(RETRIES, "something")  # so that no claim waits
-                leases = await store.leases.claim(RETRIES, MOST)
-                for lease in chance.sample(leases, k=len(leases)):
-                    if lease.body == b"something":
-                        await store.leases.end(lease)
-                    elif chance.random() < 0.8:
-                        wanted -= await settle_by(chance, InHand(store, lease), clock)
-                assert +wanted == await asyncio.to_thread(open_events, store)
-
-    run(deliver())
+    wanted = Counter({(name, place): 1 for name in names for place in range(9)})
+    async with running(folder, clock) as store:
+        for start in (0, 3, 6):
+            events = [a_delivery(place) for place in range(start, start + 3)]
+            together = [a_message(events, subscription=name) for name in names]
+            await store.sender.put(RETRIES, text_of(together), start * HOUR / 3600)
+    for _ in range(12):
+        clock.advance(2 * HOUR)
+        async with running(folder, clock, dies=chance.random() < 0.5) as store:
+            await store.sender.put(RETRIES, "something")  # so that no claim waits
+            leases = await store.leases.claim(RETRIES, MOST)
+            for lease in chance.sample(leases, k=len(leases)):
+                if lease.body == b"something":
+                    await store.leases.end(lease)
+                elif chance.random() < 0.8:
+                    wanted -= await settle_by(chance, InHand(store, lease), clock)
+            assert +wanted == await asyncio.to_thread(open_events, store)
 
 
 async def settle_by(chance: Random, message: InHand, clock: FakeClock) -> Counter[tuple[str, int]]:
