@@ -21,6 +21,8 @@ from devhost.errors import HostError
 from devhost.http.server import LOOPBACK, reserved_port
 from devhost.process import RunningHost, running_host
 from devhost.settings import STORAGE, read_local_settings
+from server.failure import CannotStart
+from server.secret_files import find_secret
 
 HOME = Path(__file__).parents[2]  # the app: host.json and the function folders
 ADMIN_KEY = "PUSHGRID_ADMIN_KEY"
@@ -82,6 +84,13 @@ def own_settings() -> Mapping[str, str]:
     return read_local_settings(HOME).values | os.environ
 
 
+def _own_key() -> str | None:
+    try:
+        return find_secret(ADMIN_KEY, os.environ) or own_settings().get(ADMIN_KEY)
+    except CannotStart as error:
+        raise HostError(str(error)) from None
+
+
 @contextlib.contextmanager
 def running_deployment(
     settings: Mapping[str, str],
@@ -105,7 +114,7 @@ def running_deployment(
     """
     with reserved_port(port, host):  # before anything that takes long
         pass
-    key = settings.get(ADMIN_KEY) or own_settings().get(ADMIN_KEY) or secrets.token_hex(24)
+    key = settings.get(ADMIN_KEY) or _own_key() or secrets.token_hex(24)
     with contextlib.ExitStack() as stack:
         azurite = stack.enter_context(running_azurite(folder=data))
         given = {STORAGE: azurite.connection_string, **settings, ADMIN_KEY: key}

@@ -136,12 +136,14 @@ _GUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _HEADER = re.compile(r"[a-z0-9-]+")
 _OURS = "PUSHGRID_"
 STORE = "PUSHGRID_STORE"  # of a server
-_OF_THE_COMMAND = frozenset(  # no settings of the app
+_OF_THE_COMMAND = frozenset(  # commands read it, or the server does; no settings of the app
     {
         "PUSHGRID_URL",
         "PUSHGRID_SCOPE",
         "PUSHGRID_INSECURE",
         "PUSHGRID_ENTRA_SCOPE",
+        "PUSHGRID_ADMIN_KEY_FILE",
+        "PUSHGRID_READER_KEY_FILE",
         STORE,
         f"{STORE}_FILE",
     }

@@ -289,7 +289,7 @@ def test_a_setting_that_nobody_reads_is_a_warning_in_the_log(
 
 def test_all_names_of_ours_are_known() -> None:
     others = ["SOMEBODY_ELSES", "PATH", "PUSHGRID_URL", "PUSHGRID_SCOPE", "PUSHGRID_INSECURE"]
-    others.append("PUSHGRID_ENTRA_SCOPE")
+    others += ["PUSHGRID_ENTRA_SCOPE", "PUSHGRID_ADMIN_KEY_FILE", "PUSHGRID_READER_KEY_FILE"]
     assert unknown(dict.fromkeys([*NAMES.values(), *others], "")) == {}
 
 

@@ -243,10 +243,12 @@ def test_azure_cli_can_sign_in_unless_entra_id_is_on(
     assert settings.get("PUSHGRID_AZ_LOGIN") == found
 
 
-def test_it_asks_its_own_deployment_over_http_at_any_address(
-    monkeypatch: pytest.MonkeyPatch,
+def test_it_asks_its_own_deployment_over_http_at_any_address_by_the_key_that_commands_send(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """`--host` may be an address that is not loopback; here the name alone says so."""
+    (tmp_path / "admin-key").write_text("of-file\n")
+    monkeypatch.setenv("PUSHGRID_ADMIN_KEY_FILE", str(tmp_path / "admin-key"))
     real = socket.getaddrinfo
 
     def look_up(_: str, *arguments: Any, **options: Any) -> Any:
@@ -262,3 +264,4 @@ def test_it_asks_its_own_deployment_over_http_at_any_address(
         with local_deployment.running_deployment({}, port=0, on_line=print) as run:
             server.answer = lambda *_: (200, {}, b'{"value": []}')
             assert run.api.list("topics") == []
+            assert server.headers[-1]["authorization"] == "Bearer of-file"
