@@ -28,6 +28,7 @@ from server.options import LOOPBACK, ServerOptions
 from server.process import Prepared, prepare
 from server.process import serve as serve_prepared
 from server.sqlite_home import SQLITE, SqliteHome, check_store
+from server.store_url import store_setting
 from shared.settings import Settings
 from shared.settings.network_settings import networks
 
@@ -156,6 +157,7 @@ def serve_command(
         )
         if prune and not file:
             raise CommandFailed("--prune needs --file: it deletes what the file does not name")
+        _refuse_two_homes(data)
         make, others = choose_home(
             options.data,
             store,
@@ -180,6 +182,14 @@ def serve_command(
         _end(code)
 
     return serve
+
+
+def _refuse_two_homes(data: Path | None) -> None:
+    """Return unless the environment names a database as well, which may have the events."""
+    if data and (name := store_setting(os.environ)):
+        raise CommandFailed(
+            f"--data and {name} both say where all data is: unset {name}, or leave out --data"
+        )
 
 
 def _address(text: str) -> IPv4Address | IPv6Address:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from importlib.util import find_spec
 
@@ -10,13 +10,14 @@ from server.azure_accounts import connections
 from server.failure import CannotStart
 from server.secret_files import IN_A_FILE, find_secret
 from shared.errors import InvalidSettings
-from shared.settings import NAMES, SECRETS, STORAGE, STORE, AttemptLogging, Settings
+from shared.settings import NAMES, SECRETS, STORAGE, AttemptLogging, Settings
 from shared.settings.storage_settings import settings_named
 from shared.wiring.settings import read_settings
 
 #: The header in which the app finds the publisher's address; only the server writes it.
 CLIENT_ADDRESS = "x-pushgrid-client-address"
-_OF_FUNCTIONS = (STORAGE, NAMES["wake_schedule"], NAMES["deadletter_schedule"])
+#: Settings of Azure Functions alone.
+UNUSED = (STORAGE, NAMES["wake_schedule"], NAMES["deadletter_schedule"])
 _BY_THE_SERVER = "the server's own"
 _ATTEMPTS = NAMES["attempt_log"]
 _ACCOUNTS, _WEBHOOKS = NAMES["deadletter_accounts"], NAMES["webhook_client_id"]
@@ -34,14 +35,6 @@ def with_secrets(environ: Mapping[str, str]) -> dict[str, str]:
         if found.pop(f"{name}{IN_A_FILE}", "").strip():
             found[name] = find_secret(name, environ)
     return found
-
-
-def unused(environ: Mapping[str, str], *, in_folder: bool) -> Iterator[tuple[str, str]]:
-    """Yield each setting of *environ* that a server does not use, with the reason."""
-    whys = dict.fromkeys(_OF_FUNCTIONS, "'pushgrid serve' has its own data and timers")
-    if in_folder:
-        whys |= dict.fromkeys((STORE, f"{STORE}{IN_A_FILE}"), "--data names where all data is")
-    yield from ((name, why) for name, why in whys.items() if environ.get(name, "").strip())
 
 
 def read_server_settings(environ: Mapping[str, str]) -> Settings:

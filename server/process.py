@@ -23,7 +23,12 @@ import uvloop
 
 from server import azure_accounts, storage_kinds
 from server.data_folder import admin_key, check_folder, drop_admin_key, lost, take_folder
-from server.environment import CLIENT_ADDRESS, read_server_settings, unused, with_secrets
+from server.environment import (
+    CLIENT_ADDRESS,
+    UNUSED,
+    read_server_settings,
+    with_secrets,
+)
 from server.failure import CannotStart
 from server.home import Home, HomeFactory
 from server.http.asgi import AsgiApp
@@ -141,9 +146,10 @@ def serve(
     """Serve until a signal or a fault of the home ends it; return the exit code."""
     begin_log(prepared.settings.log_format)
     log_doubtful_settings(prepared.environ)
+    for name in (each for each in UNUSED if prepared.environ.get(each)):
+        detail = "'pushgrid serve' does not use it: it has its own data and timers"
+        telemetry.warning("setting.unused", setting=name, detail=detail)
     folder = prepared.options.data
-    for name, why in unused(prepared.environ, in_folder=folder is not None):
-        telemetry.warning("setting.unused", setting=name, detail=f"it is not used: {why}")
     if folder and (fault := storage_kinds.fault_at(folder, storage_kinds.read_mounts())):
         telemetry.warning("folder.unsafe", folder=str(folder), detail=fault)
     process.collect_garbage_rarely()

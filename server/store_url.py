@@ -20,6 +20,12 @@ class PostgresOptions(NamedTuple):
     allows_async: bool = False  # though it does not wait for its disk
 
 
+def store_setting(environ: Mapping[str, str]) -> str | None:
+    """Return the name of the variable that names a database, if one does."""
+    names = (STORE, f"{STORE}{IN_A_FILE}")
+    return next((each for each in names if environ.get(each, "").strip()), None)
+
+
 def find_store(argument: str | None, environ: Mapping[str, str]) -> dict[str, Any] | None:
     """
     Return libpq's parameters of the database, by *argument* or else *environ*; ``None``: by none.

@@ -14,12 +14,11 @@ from cli.serving.places import data_option, reading, store_option
 from cli.terminal import say
 from server.data_folder import check_folder, take_folder
 from server.failure import CannotStart
-from server.secret_files import IN_A_FILE
+from server.store_url import store_setting
 from shared.adapters.sql.database import StoreRefused
 from shared.adapters.sql.dead_letters import blobs_after
 from shared.adapters.sql.sqlite import copies
 from shared.errors import InvalidSettings
-from shared.settings import STORE
 
 #: Ends the name of a file with what is stored beside a blob: {"written": TIME, "metadata": {}}.
 METADATA = ".metadata"
@@ -36,7 +35,7 @@ _IN_POSTGRESQL = (
 
 def _folder(data: Path | None, store: str | None) -> Path:
     """Return the folder that is to be copied. Raises CommandFailed: it is none."""
-    if store or (not data and any(os.environ.get(each) for each in (STORE, f"{STORE}{IN_A_FILE}"))):
+    if store or (not data and store_setting(os.environ)):
         raise CommandFailed(_IN_POSTGRESQL)
     if not data:
         raise CommandFailed("name --data FOLDER: it has all data")

@@ -21,7 +21,7 @@ from server.checks.machine import (
 )
 from server.checks.reach import check_endpoint
 from server.data_folder import check_folder, existing
-from server.environment import read_server_settings, unused, with_secrets
+from server.environment import read_server_settings, with_secrets
 from server.failure import CannotStart
 from server.options import ServerOptions, bind, check_admin_key, check_exposure, load_tls
 from server.storage_kinds import fault_of, mount_of, read_mounts
@@ -48,8 +48,6 @@ def find_all(
     settings: list[Settings] = []
     yield _tried("settings", lambda: settings.append(_settings(options, environ)))
     yield from _unknown(environ, settings)
-    for name, why in unused(environ, in_folder=options.data is not None):
-        yield doubtful("settings", f"{name} is not used: {why}", "Unset it.")
     yield _tried("TLS files", partial(_tls, options), "none" if not options.tls_cert else "")
     yield _tried("port", lambda: bind(options.host, options.port).close(), str(options.port))
     for what, check in others.items():

@@ -235,6 +235,19 @@ def test_a_folder_that_is_named_comes_before_a_database_of_the_environment(
     assert "name either --data FOLDER or --store URL" in both.err
 
 
+@pytest.mark.parametrize("name", ["PUSHGRID_STORE", "PUSHGRID_STORE_FILE"])
+def test_a_server_is_not_started_on_a_folder_beside_a_database_of_the_environment(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
+) -> None:
+    """As in a container whose image names the folder: it would accept what nobody looks for."""
+    monkeypatch.setenv(name, "/no/such/file")
+
+    found = run("serve", "--data", str(tmp_path / "data"), "--port", "0", "--check")
+
+    assert (found.code, found.out) == (2, "")
+    assert f"unset {name}, or leave out --data" in found.err
+
+
 def test_what_a_killed_export_has_left_half_is_not_taken(run: Run, tmp_path: Path) -> None:
     data, other, folder = tmp_path / "data", tmp_path / "other", tmp_path / "dead letters"
     whole, half = "Orders/CRM/2026/1/1/0/1.json", "Orders/CRM/2026/1/1/0/2.json"

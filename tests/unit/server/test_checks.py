@@ -66,16 +66,6 @@ def test_a_misspelt_setting_is_named_and_a_secret_in_a_file_is_none(tmp_path):
     assert "PUSHGRID_ALLOW_HTTP" in doubts[0].remedy
 
 
-@pytest.mark.parametrize("name", ["PUSHGRID_STORE", "PUSHGRID_STORE_FILE", "AzureWebJobsStorage"])
-def test_a_setting_that_is_not_used_is_named(tmp_path, name):
-    """A database is not where the folder is named."""
-    environ = {"PUSHGRID_ADMIN_KEY": "k", name: "x"}
-    found = find_all(ServerOptions(data=tmp_path / "new", port=0), environ, sqlite="3.51.3")
-
-    doubts = [each for each in found if each.what == "settings" and each.state == "warning"]
-    assert [each.said.partition(": ")[0] for each in doubts] == [f"{name} is not used"]
-
-
 @pytest.mark.parametrize(
     ("median", "state", "word"),
     [(0.001, "warning", "write cache"), (0.2, "ok", ""), (50.0, "warning", "faster disk")],
