@@ -707,7 +707,7 @@ def test_a_payload_stays_as_long_as_a_message_names_it(folder: Place, clock: Fak
 def test_a_start_looks_for_what_has_died_without_reading_all_messages(
     folder: Place, clock: FakeClock
 ):
-    claim = claiming.CLAIM.format(SQLITE.suspects)
+    claim = claiming.CLAIM.format(SQLITE.chosen.format(SQLITE.suspects))
 
     async def test() -> str:
         async with running(folder, clock) as store:

@@ -20,7 +20,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from pushgrid.testing.memory import START, Counted
+from pushgrid.testing.memory import START, Counted, FakeClock
 from shared.adapters.sql import hand as hand_module
 from shared.adapters.sql import messages
 from shared.adapters.sql.database import Catalogue, WriteOptions, WriteTransaction, micros
@@ -33,6 +33,7 @@ from shared.adapters.sql.postgres.connecting import Connecting
 from shared.adapters.sql.postgres.database import PostgresDatabase
 from shared.adapters.sql.postgres.store import PostgresStore
 from shared.adapters.sql.postgres.transaction import Transaction
+from shared.adapters.sql.queues import RECEIVE_AT_MOST
 from shared.arm.subscription_codec import to_subscription_in_force
 from shared.delivery.messages.message import MessagePart
 from shared.delivery.policy import EndReason, EndState
@@ -211,6 +212,66 @@ def test_what_another_has_stored_is_claimed_before_it_is_due(
         ((due,),) = schema.do("SELECT due FROM messages")
         assert texts(await claim) == ["later"]
         assert micros(two.time.now()) >= due
+
+    run(play())
+
+
+def look_empty(schema: Schema) -> None:
+    """Let the statistics say that no message is there, as they do after a quiet hour."""
+    schema.do(
+        "INSERT INTO messages SELECT -number, 'retries', 0, 0, 0, 0, 0, 0, NULL, NULL, ''"
+        " FROM generate_series(1, 3000) AS found (number)"
+    )
+    schema.do("DELETE FROM messages")
+    schema.do("ANALYZE messages")
+
+
+def test_claims_pass_over_nothing_whatever_the_statistics_say(
+    schema: Schema, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A plan that ran the selection once a row would lock more rows each time, and skip others."""
+    sizes: list[int] = []
+    rows = Transaction.rows
+
+    def counted(transaction: Transaction, statement: str, *given: object) -> list[Any]:
+        found = rows(transaction, statement, *given)
+        if statement.startswith("UPDATE messages"):
+            sizes.append(len(found))
+        return found
+
+    async def play() -> None:
+        clock = FakeClock()
+        with schema.store(clock=clock) as one:
+            await prime(one)
+            look_empty(schema)
+            delays = [timedelta(seconds=3, milliseconds=7 * n % 1000) for n in range(1000)]
+            puts = (one.sender.put(RETRIES, f"in {each}", each) for each in delays)
+            await asyncio.gather(*puts)
+            clock.advance(timedelta(seconds=4))
+            hand = one.leases._hands[RETRIES]
+            while hand.is_behind(clock.now()):
+                await one.leases._fill(RETRIES, hand)
+            assert (len(hand.ahead), max(sizes)) == (len(delays), hand_module.BATCH)
+
+    monkeypatch.setattr(Transaction, "rows", counted)
+    run(play())
+
+
+def test_a_timer_receives_no_more_than_it_asks_for(
+    schema: Schema, store: Callable[..., PostgresStore]
+) -> None:
+    """The others would be hidden as well, and nobody would have them."""
+
+    async def play() -> None:
+        one = store()
+        look_empty(schema)
+        names = [f"{number}" for number in range(100)]
+        await one.sender.put_all(Queue.DEADLETTERS, names)
+        got = []
+        while found := await asyncio.to_thread(one.queues.receive, Queue.DEADLETTERS, HOUR):
+            assert len(found) <= RECEIVE_AT_MOST
+            got += [each.text for each in found]
+        assert sorted(got) == sorted(names)
 
     run(play())
 
