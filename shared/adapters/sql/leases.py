@@ -242,23 +242,24 @@ class SqlLeases:
 
     async def hand_back(self) -> None:
         self._is_open = False
-        out = {number for hand in self._hands.values() for number, _ in hand.out}
-        numbers = [each for each in self._numbers() if each not in out]
         self._forget()
-        await self._let_go(numbers)
+        await self._let_go({number for hand in self._hands.values() for number, _ in hand.out})
 
     async def close(self) -> None:
         self._is_open = False
-        await self._let_go(self._numbers())
+        await self._let_go(())
 
-    async def _let_go(self, numbers: Collection[int]) -> None:
+    async def _let_go(self, kept: Collection[int]) -> None:
+        """Let others have all but *kept* that is in hand, or will be by what is being stored."""
+        taken = "SELECT id FROM messages WHERE run > 0 AND run = ? ORDER BY id"
         put = "UPDATE messages SET run = 0, receipt = receipt + 1"
         due = micros(self._now()) + self._for_others
         put += f", due = CASE WHEN due < ? THEN ? ELSE due END WHERE {MINE}"
 
         def write(writing: WriteTransaction) -> None:
-            for number in numbers:
-                if writing.run(put, due, due, number, self._database.run):
+            run = self._database.run
+            for (number,) in writing.rows(taken, run):
+                if number not in kept and writing.run(put, due, due, number, run):
                     put_down(writing, number)
 
         await self._database.write_on_loop(write)

@@ -595,6 +595,44 @@ def test_an_end_in_order_is_no_death(folder: Place, clock: FakeClock) -> None:
     run(deliver())
 
 
+def test_what_is_being_stored_or_claimed_as_a_process_ends_is_handed_back_too(
+    folder: Place, clock: FakeClock
+) -> None:
+    """What is being pushed may keep the process for long: others need not wait for that."""
+
+    async def deliver() -> None:
+        async with running(folder, clock) as store:
+            await prime(store)
+            await store.sender.put(NEW, "being pushed")
+            await store.leases.claim(NEW, MOST)
+            await store.sender.put(RETRIES, "being claimed", HOUR)
+            clock.advance(HOUR)
+            begun, go_on = Event(), Event()
+
+            def slow(_: object) -> None:
+                begun.set()
+                go_on.wait(60)
+
+            before = asyncio.create_task(store.database.write_on_loop(slow))
+            await asyncio.to_thread(begun.wait, 60)
+            put = asyncio.create_task(store.sender.put(NEW, "being stored"))
+            claim = asyncio.create_task(store.leases.claim(RETRIES, MOST))
+            await asyncio.sleep(0)
+            claim.cancel()
+            await asyncio.wait([claim])
+            end = asyncio.create_task(store.leases.hand_back())
+            await asyncio.sleep(0)
+            go_on.set()
+            await asyncio.gather(before, put, end)
+            in_hand = "SELECT body FROM messages WHERE run > 0"
+            found = await asyncio.to_thread(
+                store.database.read, lambda reading: reading.rows(in_hand)
+            )
+            assert [bytes(body) for (body,) in found] == [b"being pushed"]
+
+    run(deliver())
+
+
 def test_what_fails_twenty_times_is_recorded(folder: Place, clock: FakeClock) -> None:
     async def deliver() -> None:
         async with running(folder, clock) as store:
