@@ -143,7 +143,7 @@ class SqlLeases:
 
     def may_be_free(self) -> None:
         """Look for what is not parked any more; from any thread."""
-        self._on_loop(partial(self._hands[Queue.RETRIES].note, self._now()))
+        self._on_loop(partial(self._hands[Queue.RETRIES].look_anew, self._now()))
 
     # ── What the database says, from any thread ──
 
@@ -287,10 +287,10 @@ class SqlLeases:
             hand.forget()
 
     def _look_anew(self) -> None:
-        self._suspects.may_be_left = True
+        self._suspects.look_anew()
         for hand in self._hands.values():
             hand.all_at = 0.0
-            hand.note(self._now())
+            hand.look_anew(self._now())
 
     def _now(self) -> datetime:
         return self._clock.now()
@@ -330,12 +330,12 @@ class SqlLeases:
             hand.reserved -= most
             if claimed is None:
                 hand.doubt(taken)
-                hand.floor = min(hand.floor, floor)
+                hand.floor, hand.has_to_look = min(hand.floor, floor), True
             else:
                 known = {*doubtful, *taken}  # taken: also one that was not looked at
                 hand.doubtful = [each for each in hand.doubtful if each not in known]
-                leases, read_to, hand.next_due = claimed
-                hand.floor = min(hand.floor, read_to)
+                leases, read_to, due = claimed
+                hand.end_claim(floor, read_to, due)
                 for lease in leases:
                     heapq.heappush(hand.ahead, (receipt_of(lease).due, next(self._order), lease))
 
