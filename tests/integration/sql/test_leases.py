@@ -418,18 +418,19 @@ def test_what_another_thread_tells_of_is_looked_for_though_a_claim_is_under_way(
     async def deliver() -> None:
         async with running(folder, clock) as store:
             await prime(store)
-            hand = store.leases._hands[RETRIES]
+            mine = store.leases._hands[RETRIES]
+            clock.advance(2 * hand.AHEAD)  # beyond what the last claim has read
             with monkeypatch.context() as patched:
                 patched.setattr(leases, "next_due", telling(claiming.next_due, store))
-                await store.leases._fill(RETRIES, hand)
-            assert hand.wants_a_claim(clock.now())
+                await store.leases._fill(RETRIES, mine)
+            assert mine.wants_a_claim(clock.now())
             with monkeypatch.context() as patched:
                 patched.setattr(leases, "claim_left", lambda *_: 1 / 0)
                 with pytest.raises(ZeroDivisionError):
-                    await store.leases._fill(RETRIES, hand)
-            assert hand.wants_a_claim(clock.now())
-            await store.leases._fill(RETRIES, hand)
-            assert not hand.wants_a_claim(clock.now())
+                    await store.leases._fill(RETRIES, mine)
+            assert mine.wants_a_claim(clock.now())
+            await store.leases._fill(RETRIES, mine)
+            assert not mine.wants_a_claim(clock.now())
             if tell == SqlLeases.look_for_the_dead:
                 patch = telling(claiming.claim_suspects, store)
                 monkeypatch.setattr(suspects, "claim_suspects", patch)
