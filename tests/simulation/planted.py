@@ -496,8 +496,9 @@ PLANTED = {
     ),
     "a hand-back of what is being pushed": Planted(
         f"{_SQL}/leases.py",
-        "        numbers = [each for each in self._numbers() if each not in out]\n",
-        "        numbers = self._numbers()\n",
+        "        await self._let_go({number for hand in self._hands.values() for number, _ in"
+        " hand.out})\n",
+        "        await self._let_go(())\n",
         seed=13,
         home="postgres",
     ),

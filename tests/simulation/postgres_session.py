@@ -39,6 +39,7 @@ _VALUES = ", ".join(
 )
 _WORDS: Sequence[tuple[str, str]] = (  # what SQLite says otherwise
     (r" FOR (UPDATE|SHARE)( OF \w+)?( SKIP LOCKED)?", ""),
+    (r"= ANY\(ARRAY(\(.*\))\)", r"IN \1"),
     (r"= ANY\((\$\d+)\)", r"IN (SELECT value FROM json_each(\1))"),
     (re.escape(MICROS), "micros_now()"),
     (re.escape(POSTGRESQL.counts), SQLITE.counts),

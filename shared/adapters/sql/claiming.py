@@ -32,7 +32,7 @@ DEATHS_TOGETHER = 3  # a message with as many is a suspect
 CLAIM = (
     "UPDATE messages SET run = ?, parked = NULL,"
     " deaths = deaths + CASE WHEN run > 0 THEN 1 ELSE 0 END"
-    " WHERE id IN ({}) RETURNING id, queue, body, due, deaths, receives"
+    " WHERE id {} RETURNING id, queue, body, due, deaths, receives"
 )
 _DUE = (
     "SELECT id FROM messages WHERE run = 0 AND queue = ? AND due BETWEEN ? AND ?"
@@ -55,19 +55,22 @@ def in_hand(writing: WriteTransaction, run: int, numbers: Iterable[int]) -> list
     return [row for each in numbers for row in writing.rows(_IN_HAND, each, run)]
 
 
+def _claim(writing: WriteTransaction, run: int, selection: str, *given: object) -> list[Row]:
+    """Take in hand what *selection* returns."""
+    return writing.rows(CLAIM.format(writing.dialect.chosen.format(selection)), run, *given)
+
+
 def claim_left(writing: WriteTransaction, run: int, queue: Queue, most: int) -> list[Row]:
     """Claim what processes had in hand that have died."""
-    some = CLAIM.format(writing.dialect.left)
-    return writing.rows(some, run, run, queue.value, DEATHS_TOGETHER - 1, most)
+    return _claim(writing, run, writing.dialect.left, run, queue.value, DEATHS_TOGETHER - 1, most)
 
 
 def claim_due(
     writing: WriteTransaction, run: int, queue: Queue, due: tuple[int, int], most: int
 ) -> tuple[list[Row], int]:
     """Claim what is due between two moments; return it, and until when all of it was taken."""
-    some = CLAIM.format(_DUE + writing.dialect.skipping)
-    rows = writing.rows(some, run, queue.value, *due, most)
-    return rows, max(row[3] for row in rows) if len(rows) == most else due[1] + 1
+    rows = _claim(writing, run, _DUE + writing.dialect.skipping, queue.value, *due, most)
+    return rows, max(row[3] for row in rows) if len(rows) >= most else due[1] + 1
 
 
 def claim_freed(writing: WriteTransaction, run: int, most: int, now: int) -> list[Row]:
@@ -75,13 +78,12 @@ def claim_freed(writing: WriteTransaction, run: int, most: int, now: int) -> lis
     rows: list[Row] = []
     for (parked,) in writing.rows(_UNPARKED):
         left = most - len(rows)
-        some = CLAIM.format(_FREED + writing.dialect.skipping)
-        freed = writing.rows(some, run, parked, left)
+        freed = _claim(writing, run, _FREED + writing.dialect.skipping, parked, left)
         writing.run_all(
             "UPDATE messages SET due = ? WHERE id = ?", [(now, row[0]) for row in freed]
         )
         rows += [(*row[:3], now, *row[4:]) for row in freed]
-        if len(freed) == left:
+        if len(freed) >= left:
             break
         # Locked first: who parks meanwhile is seen then, and not waited for.
         own = f"SELECT id FROM parked WHERE id = ?{writing.dialect.skipping}"
@@ -96,9 +98,9 @@ def claim_freed(writing: WriteTransaction, run: int, most: int, now: int) -> lis
 
 def claim_suspects(writing: WriteTransaction, run: int, most: int) -> list[Row]:
     """Claim one that has ended a process as a suspect, which runs alone; or else *most*."""
-    some, deaths = CLAIM.format(writing.dialect.suspects), DEATHS_TOGETHER
-    rows = writing.rows(some, run, run, deaths, deaths + 1, 1)
-    return rows or writing.rows(some, run, run, deaths - 1, deaths, most)
+    some, deaths = writing.dialect.suspects, DEATHS_TOGETHER
+    rows = _claim(writing, run, some, run, deaths, deaths + 1, 1)
+    return rows or _claim(writing, run, some, run, deaths - 1, deaths, most)
 
 
 def next_due(reading: ReadTransaction, queue: Queue, floor: int) -> datetime | None:

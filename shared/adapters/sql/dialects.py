@@ -19,6 +19,7 @@ class Dialect(NamedTuple):
 
     left: str  # what dead processes had in hand: our run, queue, deaths
     suspects: str  # the same, or free, of many deaths: our run, deaths, deaths
+    chosen: str  # what is in a selection, made once: else each making would lock other rows
     skipping: str  # ends a selection of rows that are then changed
     locking: str  # ends a selection of rows that nobody else may then change or share
     sharing: str  # ends a selection of rows that nobody may change until the end
@@ -33,6 +34,7 @@ SQLITE = Dialect(
     " ORDER BY id LIMIT ?",
     suspects="SELECT id FROM messages WHERE deaths > 0 AND ((run > 0 AND run < ? AND deaths >= ?)"
     " OR (run = 0 AND deaths >= ?)) ORDER BY id LIMIT ?",
+    chosen="IN ({})",
     skipping="",
     locking="",
     sharing="",
@@ -57,6 +59,7 @@ POSTGRESQL = Dialect(
     suspects=f"SELECT messages.id FROM messages LEFT JOIN processes ON {_LEFT} WHERE deaths >= 2"
     " AND ((processes.id IS NOT NULL AND run <> ? AND deaths >= ?) OR (run = 0 AND deaths >= ?))"
     f" ORDER BY {_BY_ID} LIMIT ?{_SKIP}",
+    chosen="= ANY(ARRAY({}))",  # A plan may make that of IN anew for each row that it reads.
     skipping=" FOR UPDATE SKIP LOCKED",
     locking=" FOR UPDATE",
     sharing=" FOR SHARE",

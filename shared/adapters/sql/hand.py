@@ -52,7 +52,7 @@ class Hand:
         self.floor = 0  # in microseconds: what was due before was claimed, or is others'
         self.all_at = 0.0  # by the loop's clock: when that is looked at, too
         self.look_at = math.inf  # by the loop's clock: when others may have stored something
-        self.has_to_look = False  # for that
+        self.has_to_look = False  # for that, or what a claim may not have seen
 
     @property
     def room(self) -> int:
@@ -84,12 +84,24 @@ class Hand:
         self.floor = min(self.floor, micros(due))
         self.news.set()
 
+    def look_anew(self, now: datetime) -> None:
+        """Look at the table, whatever a claim that is under way finds there."""
+        self.has_to_look = True
+        self.note(now)
+
     def begin_claim(self, until: datetime) -> int:
         """Return from when on to read what is due until then; what is noted now comes next."""
         if self.all_at <= loop_time():
             self.floor, self.all_at = 0, loop_time() + _ALL_SECONDS
         floor, self.floor = self.floor, micros(until) + 1
         return floor
+
+    def end_claim(self, floor: int, read_to: int, next_due: datetime | None) -> None:
+        """Know the table from *floor* to *read_to*, and what was noted meanwhile of before that."""
+        self.next_due = next_due
+        if self.floor < floor:
+            self.note(moment(self.floor))
+        self.floor = min(self.floor, read_to)
 
     def take_due(self, now: datetime, most: int) -> list[Lease]:
         """Take what is due out of the hand, in order."""

@@ -143,7 +143,7 @@ class SqlLeases:
 
     def may_be_free(self) -> None:
         """Look for what is not parked any more; from any thread."""
-        self._on_loop(partial(self._hands[Queue.RETRIES].note, self._now()))
+        self._on_loop(partial(self._hands[Queue.RETRIES].look_anew, self._now()))
 
     # ── What the database says, from any thread ──
 
@@ -242,23 +242,24 @@ class SqlLeases:
 
     async def hand_back(self) -> None:
         self._is_open = False
-        out = {number for hand in self._hands.values() for number, _ in hand.out}
-        numbers = [each for each in self._numbers() if each not in out]
         self._forget()
-        await self._let_go(numbers)
+        await self._let_go({number for hand in self._hands.values() for number, _ in hand.out})
 
     async def close(self) -> None:
         self._is_open = False
-        await self._let_go(self._numbers())
+        await self._let_go(())
 
-    async def _let_go(self, numbers: Collection[int]) -> None:
+    async def _let_go(self, kept: Collection[int]) -> None:
+        """Let others have all but *kept* that is in hand, or will be by what is being stored."""
+        taken = "SELECT id FROM messages WHERE run > 0 AND run = ? ORDER BY id"
         put = "UPDATE messages SET run = 0, receipt = receipt + 1"
         due = micros(self._now()) + self._for_others
         put += f", due = CASE WHEN due < ? THEN ? ELSE due END WHERE {MINE}"
 
         def write(writing: WriteTransaction) -> None:
-            for number in numbers:
-                if writing.run(put, due, due, number, self._database.run):
+            run = self._database.run
+            for (number,) in writing.rows(taken, run):
+                if number not in kept and writing.run(put, due, due, number, run):
                     put_down(writing, number)
 
         await self._database.write_on_loop(write)
@@ -286,10 +287,10 @@ class SqlLeases:
             hand.forget()
 
     def _look_anew(self) -> None:
-        self._suspects.may_be_left = True
+        self._suspects.look_anew()
         for hand in self._hands.values():
             hand.all_at = 0.0
-            hand.note(self._now())
+            hand.look_anew(self._now())
 
     def _now(self) -> datetime:
         return self._clock.now()
@@ -329,12 +330,12 @@ class SqlLeases:
             hand.reserved -= most
             if claimed is None:
                 hand.doubt(taken)
-                hand.floor = min(hand.floor, floor)
+                hand.floor, hand.has_to_look = min(hand.floor, floor), True
             else:
                 known = {*doubtful, *taken}  # taken: also one that was not looked at
                 hand.doubtful = [each for each in hand.doubtful if each not in known]
-                leases, read_to, hand.next_due = claimed
-                hand.floor = min(hand.floor, read_to)
+                leases, read_to, due = claimed
+                hand.end_claim(floor, read_to, due)
                 for lease in leases:
                     heapq.heappush(hand.ahead, (receipt_of(lease).due, next(self._order), lease))
 

@@ -6,13 +6,24 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import NamedTuple
 
-from shared.adapters.sql.database import Database, ReadTransaction, micros, moment, text_of_plain
+from shared.adapters.sql.database import (
+    Database,
+    ReadTransaction,
+    Row,
+    WriteTransaction,
+    micros,
+    moment,
+    text_of_plain,
+)
 from shared.adapters.sql.messages import UNTAKEN, delete, key_of
 from shared.clock import Clock
 from shared.engine.ports import Backlog, Peeked, Queue, Receipt, Received
 from shared.subscriptions.subscription import SubscriptionKey
 
 RECEIVE_AT_MOST = 32
+_VISIBLE = (
+    "SELECT id FROM messages WHERE run = 0 AND queue = ? AND due <= ? ORDER BY due, id LIMIT ?"
+)
 
 
 class Waiting(NamedTuple):
@@ -36,18 +47,19 @@ class SqlQueues:
     def receive(self, queue: Queue, hidden_for: timedelta) -> Sequence[Received]:
         now = micros(self._clock.now())
         hidden_until = now + max(hidden_for, timedelta(seconds=1)) // timedelta(microseconds=1)
-        rows = self._database.write(
-            lambda writing: writing.rows(
+
+        def write(writing: WriteTransaction) -> list[Row]:
+            words = writing.dialect
+            visible = words.chosen.format(_VISIBLE + words.skipping)
+            return writing.rows(
                 "UPDATE messages SET due = ?, receipt = receipt + 1, receives = receives + 1"
-                " WHERE id IN (SELECT id FROM messages WHERE run = 0 AND queue = ? AND due <= ?"
-                f" ORDER BY due, id LIMIT ?{writing.dialect.skipping})"
-                " RETURNING id, receipt, receives, body",
+                f" WHERE id {visible} RETURNING id, receipt, receives, body",
                 *(hidden_until, queue.value, now, RECEIVE_AT_MOST),
             )
-        )
+
         return [
             Received(text=body.decode(), receipt=Receipt(str(number), str(receipt)), count=receives)
-            for number, receipt, receives, body in sorted(rows)
+            for number, receipt, receives, body in sorted(self._database.write(write))
         ]
 
     def delete(self, queue: Queue, message: Received) -> None:

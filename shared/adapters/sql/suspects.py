@@ -27,7 +27,7 @@ class Suspects:
     def __init__(self, database: Database, end: Callable[[Lease, str], Awaitable[None]]) -> None:
         self._database = database
         self._end = end
-        self.may_be_left = True
+        self.may_be_left = self._is_told = True
         self._found: list[Lease] = []  # the next of them, in hand and not handed over
         self._doubtful: list[int] = []  # numbers of those that may be: nobody knows
         self._running: set[int] = set()
@@ -40,6 +40,10 @@ class Suspects:
     def numbers(self) -> list[int]:
         """Those of what is in hand, and was not handed over."""
         return [*(receipt_of(each).number for each in self._found), *self._doubtful]
+
+    def look_anew(self) -> None:
+        """Look for some, whatever a look that is under way finds."""
+        self.may_be_left = self._is_told = True
 
     def forget(self) -> None:
         """Have nothing in hand but what was handed over."""
@@ -74,9 +78,10 @@ class Suspects:
 
     async def _take(self, most: int) -> list[Lease]:
         if not self._found:
+            self._is_told = False
             await self._find(min(self._together, most))
         if not self._found:
-            self.may_be_left = False
+            self.may_be_left = self._is_told
             return []
         if receipt_of(self._found[0]).deaths >= DEATHS:
             why = f"{DEATHS} processes have ended while it was delivered"

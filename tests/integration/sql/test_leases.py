@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, closing
 from datetime import timedelta
 from functools import partial
@@ -18,6 +18,7 @@ from pushgrid.testing.memory import START, FakeClock
 from shared.adapters.sql import claiming, hand, leases, suspects
 from shared.adapters.sql.database import moment
 from shared.adapters.sql.dialects import SQLITE
+from shared.adapters.sql.leases import SqlLeases
 from shared.adapters.sql.postgres.store import PostgresStore
 from shared.adapters.sql.sqlite.store import SqliteStore
 from shared.adapters.sql.traits import SQL
@@ -366,6 +367,79 @@ def test_what_was_replaced_though_nobody_knew_is_handed_over(
     run(deliver())
 
 
+def test_what_is_noted_as_a_claim_reads_what_comes_later_is_claimed_next(
+    folder: Place, clock: FakeClock
+) -> None:
+    """It is stored before the claim, which begins where the last one has ended."""
+
+    async def deliver() -> None:
+        async with running(folder, clock) as store:
+            await prime(store)
+            hand = store.leases._hands[RETRIES]
+            await store.leases._fill(RETRIES, hand)
+            begun, go_on = Event(), Event()
+
+            def slow(_: object) -> None:
+                begun.set()
+                go_on.wait(60)
+
+            before = asyncio.create_task(store.database.write_on_loop(slow))
+            await asyncio.to_thread(begun.wait, 60)
+            put = asyncio.create_task(store.sender.put(RETRIES, "one", timedelta(seconds=0.5)))
+            await asyncio.sleep(0)
+            claim = asyncio.create_task(store.leases._fill(RETRIES, hand))
+            await asyncio.sleep(0)
+            go_on.set()
+            await asyncio.gather(before, put, claim)
+            clock.advance(timedelta(seconds=0.5))
+            assert hand.is_behind(clock.now())
+            assert await claimed(store, RETRIES) == ["one"]
+
+    run(deliver())
+
+
+@pytest.mark.parametrize("tell", [SqlLeases.may_be_free, SqlLeases.look_for_the_dead])
+def test_what_another_thread_tells_of_is_looked_for_though_a_claim_is_under_way(
+    folder: Place,
+    clock: FakeClock,
+    monkeypatch: pytest.MonkeyPatch,
+    tell: Callable[[SqlLeases], None],
+) -> None:
+    """The claim has not seen it, nor has one that fails."""
+
+    def telling(function: Callable[..., Any], store: SqliteStore | PostgresStore) -> Any:
+        def call(*given: Any) -> Any:
+            found = function(*given)
+            tell(store.leases)
+            return found
+
+        return call
+
+    async def deliver() -> None:
+        async with running(folder, clock) as store:
+            await prime(store)
+            mine = store.leases._hands[RETRIES]
+            clock.advance(2 * hand.AHEAD)  # beyond what the last claim has read
+            with monkeypatch.context() as patched:
+                patched.setattr(leases, "next_due", telling(claiming.next_due, store))
+                await store.leases._fill(RETRIES, mine)
+            assert mine.wants_a_claim(clock.now())
+            with monkeypatch.context() as patched:
+                patched.setattr(leases, "claim_left", lambda *_: 1 / 0)
+                with pytest.raises(ZeroDivisionError):
+                    await store.leases._fill(RETRIES, mine)
+            assert mine.wants_a_claim(clock.now())
+            await store.leases._fill(RETRIES, mine)
+            assert not mine.wants_a_claim(clock.now())
+            if tell == SqlLeases.look_for_the_dead:
+                patch = telling(claiming.claim_suspects, store)
+                monkeypatch.setattr(suspects, "claim_suspects", patch)
+                assert await store.leases._suspects.claim(MOST) == []
+                assert store.leases._suspects.may_be_left
+
+    run(deliver())
+
+
 def test_a_claim_that_waits_gets_what_becomes_due_sooner(folder: Place, clock: FakeClock) -> None:
     async def deliver() -> None:
         async with running(folder, clock) as store:
@@ -595,6 +669,44 @@ def test_an_end_in_order_is_no_death(folder: Place, clock: FakeClock) -> None:
     run(deliver())
 
 
+def test_what_is_being_stored_or_claimed_as_a_process_ends_is_handed_back_too(
+    folder: Place, clock: FakeClock
+) -> None:
+    """What is being pushed may keep the process for long: others need not wait for that."""
+
+    async def deliver() -> None:
+        async with running(folder, clock) as store:
+            await prime(store)
+            await store.sender.put(NEW, "being pushed")
+            await store.leases.claim(NEW, MOST)
+            await store.sender.put(RETRIES, "being claimed", HOUR)
+            clock.advance(HOUR)
+            begun, go_on = Event(), Event()
+
+            def slow(_: object) -> None:
+                begun.set()
+                go_on.wait(60)
+
+            before = asyncio.create_task(store.database.write_on_loop(slow))
+            await asyncio.to_thread(begun.wait, 60)
+            put = asyncio.create_task(store.sender.put(NEW, "being stored"))
+            claim = asyncio.create_task(store.leases.claim(RETRIES, MOST))
+            await asyncio.sleep(0)
+            claim.cancel()
+            await asyncio.wait([claim])
+            end = asyncio.create_task(store.leases.hand_back())
+            await asyncio.sleep(0)
+            go_on.set()
+            await asyncio.gather(before, put, end)
+            in_hand = "SELECT body FROM messages WHERE run > 0"
+            found = await asyncio.to_thread(
+                store.database.read, lambda reading: reading.rows(in_hand)
+            )
+            assert [bytes(body) for (body,) in found] == [b"being pushed"]
+
+    run(deliver())
+
+
 def test_what_fails_twenty_times_is_recorded(folder: Place, clock: FakeClock) -> None:
     async def deliver() -> None:
         async with running(folder, clock) as store:
@@ -707,7 +819,7 @@ def test_a_payload_stays_as_long_as_a_message_names_it(folder: Place, clock: Fak
 def test_a_start_looks_for_what_has_died_without_reading_all_messages(
     folder: Place, clock: FakeClock
 ):
-    claim = claiming.CLAIM.format(SQLITE.suspects)
+    claim = claiming.CLAIM.format(SQLITE.chosen.format(SQLITE.suspects))
 
     async def test() -> str:
         async with running(folder, clock) as store:

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from pushgrid.testing.memory import START, Counted
+from pushgrid.testing.memory import START, Counted, FakeClock
 from shared.adapters.sql import hand as hand_module
 from shared.adapters.sql.database import micros
 from shared.adapters.sql.messages import NewMessage
@@ -24,6 +24,7 @@ from shared.adapters.sql.postgres import processes as processes_module
 from shared.adapters.sql.postgres import store as store_module
 from shared.adapters.sql.postgres.store import PostgresStore
 from shared.adapters.sql.postgres.transaction import Transaction
+from shared.adapters.sql.queues import RECEIVE_AT_MOST
 from shared.engine.ports import Queue
 from shared.engine.ports.leases import Lease
 from shared.engine.ports.settling import Answer, Settlement
@@ -32,7 +33,7 @@ from tests.integration.sql.databases import Schema, Time, id_of
 from tests.integration.sql.test_leases import MOST, NEW, RETRIES, prime, texts
 from tests.integration.sql.test_settling import parts, text_of
 
-NO_TIME = timedelta()
+HOUR, NO_TIME = timedelta(hours=1), timedelta()
 
 
 async def in_hand(store: PostgresStore, *names: str) -> Lease:
@@ -107,6 +108,58 @@ async def test_what_another_has_stored_is_claimed_before_it_is_due(
     ((due,),) = schema.do("SELECT due FROM messages")
     assert texts(await claim) == ["later"]
     assert micros(two.time.now()) >= due
+
+
+def look_empty(schema: Schema) -> None:
+    """Let the statistics say that no message is there, as they do after a quiet hour."""
+    schema.do(
+        "INSERT INTO messages SELECT -number, 'retries', 0, 0, 0, 0, 0, 0, NULL, NULL, ''"
+        " FROM generate_series(1, 3000) AS found (number)"
+    )
+    schema.do("DELETE FROM messages")
+    schema.do("ANALYZE messages")
+
+
+async def test_claims_pass_over_nothing_whatever_the_statistics_say(
+    schema: Schema, store: Callable[..., PostgresStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A plan that ran the selection once a row would lock more rows each time, and skip others."""
+    sizes: list[int] = []
+    rows = Transaction.rows
+
+    def counted(transaction: Transaction, statement: str, *given: object) -> list[Any]:
+        found = rows(transaction, statement, *given)
+        if statement.startswith("UPDATE messages"):
+            sizes.append(len(found))
+        return found
+
+    monkeypatch.setattr(Transaction, "rows", counted)
+    clock = FakeClock()
+    one = store(clock=clock)
+    await prime(one)
+    look_empty(schema)
+    delays = [timedelta(seconds=3, milliseconds=7 * n % 1000) for n in range(1000)]
+    await asyncio.gather(*(one.sender.put(RETRIES, f"in {each}", each) for each in delays))
+    clock.advance(timedelta(seconds=4))
+    hand = one.leases._hands[RETRIES]
+    while hand.is_behind(clock.now()):
+        await one.leases._fill(RETRIES, hand)
+    assert (len(hand.ahead), max(sizes)) == (len(delays), hand_module.BATCH)
+
+
+async def test_a_timer_receives_no_more_than_it_asks_for(
+    schema: Schema, store: Callable[..., PostgresStore]
+) -> None:
+    """The others would be hidden as well, and nobody would have them."""
+    one = store()
+    look_empty(schema)
+    names = [f"{number}" for number in range(100)]
+    await one.sender.put_all(Queue.DEADLETTERS, names)
+    got = []
+    while found := await asyncio.to_thread(one.queues.receive, Queue.DEADLETTERS, HOUR):
+        assert len(found) <= RECEIVE_AT_MOST
+        got += [each.text for each in found]
+    assert sorted(got) == sorted(names)
 
 
 async def test_looks_for_what_others_have_stored_leave_the_loop_to_others_while_there_is_no_room(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 from threading import Event, Thread
 from typing import Any
@@ -17,11 +18,14 @@ from shared.adapters.sql.dialects import POSTGRESQL
 from shared.adapters.sql.postgres.store import PostgresStore
 from shared.adapters.sql.postgres.transaction import Transaction
 from shared.engine.ports import Queue
+from shared.engine.ports.settling import FollowUp, Settlement
 from shared.errors import StorageUnavailable
 from testbed.postgres import PostgresServer
 from tests.builders import NEVER, a_record
 from tests.integration.sql.databases import Schema
 from tests.integration.sql.test_leases import prime, texts
+from tests.integration.sql.test_postgres_leases import in_hand, settle
+from tests.integration.sql.test_settling import parts
 
 DAY = timedelta(days=1)
 
@@ -154,6 +158,37 @@ def test_what_a_process_does_not_take_in_hand_others_find_after_two_seconds(
             clock.advance(leases.FOR_OTHERS)
             found = await two.leases.claim(Queue.DELIVERIES, 100)
             assert texts(found) == ["b" if is_handed_back else "c"]
+
+    asyncio.run(asyncio.wait_for(play(), 60))
+
+
+@pytest.mark.parametrize("is_replaced", [False, True], ids=["stored", "replaced"])
+def test_what_follows_a_message_at_once_others_find_after_two_seconds(
+    schema: Schema,
+    is_replaced: bool,  # noqa: FBT001
+) -> None:
+    """A process that ends settles so what it has not pushed, and takes nothing in hand any more."""
+
+    async def play() -> None:
+        clock = FakeClock()
+        with schema.store(clock=clock) as one, schema.store(clock=clock) as two:
+            await prime(one)
+            await prime(two)
+            lease = await in_hand(one)
+            await one.leases.hand_back()
+            hand = two.leases._hands[Queue.RETRIES]
+            await two.leases._fill(Queue.RETRIES, hand)
+            assert hand.floor > micros(clock.now())
+            if is_replaced:
+                receipt = await one.sender.put(Queue.RETRIES, "two events", timedelta(hours=1))
+                await one.sender.replace(Queue.RETRIES, receipt, "one event", timedelta())
+            else:
+                (crm,) = parts("crm")
+                follows = FollowUp(replace(crm, due=clock.now()))
+                await settle(one, lease, Settlement(part=crm, follow_ups=[follows]))
+            clock.advance(leases.FOR_OTHERS)
+            await two.leases._fill(Queue.RETRIES, hand)
+            assert len(hand.ahead) == 1
 
     asyncio.run(asyncio.wait_for(play(), 60))
 
