@@ -88,7 +88,7 @@ class PostgresCommitter:
         self._is_lost = False
         self._is_unreplicated = False
         self._counted = CountedRows(new_id())
-        self.busy_since: float | None = None
+        self.busy_since: float | None = None  # with a transaction
         self.fault = ""
         self.commits, self.commit_seconds = 0, 0.0
         self._changing = threads.lock()  # `own`, also by whoever renews
@@ -96,6 +96,7 @@ class PostgresCommitter:
             self.own = self._register()
         except psycopg.Error as error:
             raise connecting.refusal(error) from None
+        self.busy_since = None
 
     def tidy(self) -> None:
         """Nothing is due after a commit."""
@@ -134,7 +135,6 @@ class PostgresCommitter:
         return [of[each] for each in results]
 
     def _commit_group(self, group: Sequence[GroupWrite]) -> Sequence[WriteResult]:
-        self.busy_since = self._monotonic()
         try:
             results = self._known(group)
             self.fault = ""
@@ -393,6 +393,7 @@ class PostgresCommitter:
         if self._connection_ is None:
             self._connection_ = self._connecting.open()
             self._connection_.add_notice_handler(self._hear)
+        self.busy_since = self._monotonic()
         return self._connection_
 
     def _hear(self, said: Diagnostic) -> None:

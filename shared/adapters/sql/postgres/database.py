@@ -151,7 +151,7 @@ class PostgresDatabase:
 
     @property
     def fault(self) -> str:
-        return self._committer.fault
+        return self._committer.fault or self.processes.fault
 
     @property
     def commit_time(self) -> tuple[int, float]:

@@ -99,6 +99,15 @@ class PostgresProcesses:
         return self._boottime() - self._committer.own.renewed_at < LEASE_SECONDS
 
     @property
+    def fault(self) -> str:
+        """Why this process pushes or matches nothing: it has not renewed, or not read, for long."""
+        since = min(self._committer.own.renewed_at, self._seen_at)
+        if (seconds := self._boottime() - since) < LEASE_SECONDS:
+            return ""
+        silent = f"No renewal, or no read, has succeeded for {seconds:.0f} s."
+        return f"The database can't be used: {silent} {self._connections.failed}".rstrip()
+
+    @property
     def is_elected(self) -> bool:
         """Whether this is the oldest process that is not dead."""
         alive = [seen.start for seen, _ in self._seen.values() if not seen.dead]
