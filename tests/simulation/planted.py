@@ -427,8 +427,8 @@ PLANTED = {
     ),
     "a repeat by who was judged dead": Planted(
         f"{_POSTGRES}/committer.py",
-        "                self._is_lost, of = True, {}\n                break\n",
-        "                self._is_lost = True\n"
+        "                self.is_lost, of = True, {}\n                break\n",
+        "                self.is_lost = True\n"
         "                self._be_alive()\n"
         "                continue\n",
         home="postgres",

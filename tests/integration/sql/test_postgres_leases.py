@@ -22,6 +22,7 @@ import pytest
 
 from pushgrid.testing.memory import START, Counted
 from shared.adapters.sql import hand as hand_module
+from shared.adapters.sql import leases as leases_module
 from shared.adapters.sql import messages
 from shared.adapters.sql.database import Catalogue, WriteOptions, WriteTransaction, micros
 from shared.adapters.sql.hand import receipt_of
@@ -692,6 +693,33 @@ def test_a_commit_that_may_not_be_replicated_is_repeated(
     run(play())
 
 
+def test_who_does_not_know_what_is_in_hand_takes_no_other_number(
+    schema: Schema, store: Callable[..., PostgresStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its event loop is busy, and goes on with what it has afterwards: others would have it too."""
+    monkeypatch.setattr(leases_module, "_LOOP_SECONDS", 0.1)
+
+    async def play() -> None:
+        one, two = store(), store()
+        await prime(one)
+        await one.sender.put_all(NEW, ["a", "b"])
+        before = runs(schema)
+        connection = one.database._committer.connection
+        assert connection
+        connection.close()
+        with pytest.raises(StorageUnavailable):
+            one.database.write(lambda _: None)  # the loop waits for it
+        assert runs(schema) == before
+        two.leases.look_for_the_dead()
+        await two.leases._fill(NEW, two.leases._hands[NEW])
+        assert two.leases._numbers() == []
+        await one.database.write_on_loop(lambda _: None)
+        assert runs(schema) == [(id_of(one), 2)] * 2
+        assert texts(await one.leases.claim(NEW, MOST)) == ["a", "b"]
+
+    run(play())
+
+
 # ── A server of another history (rule 21) ──
 
 
@@ -746,6 +774,46 @@ def test_after_a_restore_to_an_earlier_point_a_process_begins_anew(
         assert await settle(one, lease, Settlement(part=crm)) == [Answer.NOT_OURS]
 
     run(play())
+
+
+def test_who_begins_anew_has_no_lease_before_its_hand_is_empty(
+    schema: Schema, store: Callable[..., PostgresStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While its event loop is busy it stays lost; others have what it had by then."""
+    monkeypatch.setattr(leases_module, "_LOOP_SECONDS", 0.1)
+
+    async def play() -> None:
+        one = store()
+        await prime(one)
+        await one.sender.put_all(NEW, ["a", "b", "c"])
+        judge(schema, one)
+        with suppress(StorageUnavailable):
+            one.database.processes.renew()  # the loop waits for it
+        assert not one.database.has_lease
+        with suppress(StorageUnavailable):
+            await asyncio.to_thread(one.database.processes.renew)
+        assert one.database.has_lease
+        assert one.leases._numbers() == []
+
+    run(play())
+
+
+def test_a_process_that_begins_anew_is_nobody_s_takeover(
+    schema: Schema, store: Callable[..., PostgresStore]
+) -> None:
+    """It ends under its former id, so that no other finds it dead; none of them has died."""
+    time = Time()
+    both = [store(boottime=time), store(boottime=time)]
+    schema.do("UPDATE processes SET timeline = '000000FF'")
+    for _ in range(50):
+        time.seconds += 1
+        for each in both:
+            with suppress(StorageUnavailable):
+                each.database.processes.renew()
+            each.database.processes.observe()
+    assert [each.database.processes.takeovers for each in both] == [0, 0]
+    alive = schema.do("SELECT id FROM processes WHERE NOT dead")
+    assert sorted(alive) == sorted((id_of(each),) for each in both)
 
 
 # ── An end in order (rule 19) ──

@@ -17,7 +17,7 @@ from shared.adapters.sql.dialects import NUMBER_BITS
 from shared.adapters.sql.group_writer import GroupWriter
 from shared.adapters.sql.postgres.committer import Own, PostgresCommitter, is_lost
 from shared.adapters.sql.postgres.connections import PostgresConnections
-from shared.adapters.sql.postgres.transaction import MICROS, Transaction
+from shared.adapters.sql.postgres.transaction import ENDED, MICROS, Transaction
 from shared.engine.ports.measures import StoreMeasure
 from shared.errors import StorageUnavailable
 
@@ -96,6 +96,8 @@ class PostgresProcesses:
     @property
     def has_lease(self) -> bool:
         """Whether nobody else may have what is in hand: by time since a renewal was sent."""
+        if self._committer.is_lost:
+            return False
         return self._boottime() - self._committer.own.renewed_at < LEASE_SECONDS
 
     @property
@@ -165,8 +167,7 @@ class PostgresProcesses:
 
     def end_process(self) -> None:
         """Tell the others that this process is no more, once it has handed back what it had."""
-        ended = f"UPDATE processes SET dead = TRUE, judged = {MICROS} WHERE id = ?"
-        self._writer.write(lambda writing: writing.run(ended, self._committer.own.process.id))
+        self._writer.write(lambda writing: writing.run(ENDED, self._committer.own.process.id))
 
     def forget_processes(self) -> int:
         """Delete the rows of processes that were judged a day ago, and have nothing left."""
@@ -179,10 +180,7 @@ class PostgresProcesses:
 
     def _judge(self, id_: int, seen: Seen) -> None:
         """Mark a process as dead, unless its row has changed; what it has is free by that."""
-        judged = (
-            f"UPDATE processes SET dead = TRUE, judged = {MICROS}"
-            " WHERE id = ? AND number = ? AND renewals = ? AND NOT dead"
-        )
+        judged = f"{ENDED} AND number = ? AND renewals = ? AND NOT dead"
 
         def judge(transaction: Transaction) -> int:
             transaction.exclude(id_)
