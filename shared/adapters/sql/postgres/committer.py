@@ -20,7 +20,7 @@ from shared import telemetry
 from shared.adapters.sql.database import Catalogue, Row, StoreRefused, new_id
 from shared.adapters.sql.dialects import MOST_NUMBER, NUMBER_BITS
 from shared.adapters.sql.group_writer import GroupWrite, WriteResult, unavailable
-from shared.adapters.sql.postgres.connecting import Connecting
+from shared.adapters.sql.postgres.connecting import Connecting, is_pooled
 from shared.adapters.sql.postgres.transaction import ENDED, LOST, Process, Transaction
 from shared.adapters.sql.tally import CountedRows
 from shared.engine.ports import Threads
@@ -139,8 +139,9 @@ class PostgresCommitter:
             results = self._known(group)
             self.fault = ""
         except (psycopg.Error, StorageUnavailable, _LostProcess, StoreRefused) as error:
-            detail = f"{type(error).__name__}: {error}"
-            telemetry.error("storage.failed", error=type(error).__name__, detail=detail)
+            text = Connecting.detail(error) if isinstance(error, psycopg.Error) else error
+            name = type(error).__name__
+            telemetry.error("storage.failed", error=name, detail=f"{name}: {text}")
             self.fault = self._said(error)
             return [WriteResult(error=unavailable(error)) for _ in group]
         finally:
@@ -168,7 +169,8 @@ class PostgresCommitter:
                 is_cut = self._connection_ is None
                 # A connection that had ended before, or others were first.
                 is_again = (is_cut and was_open) or error.sqlstate in _AGAIN
-                if not left or (not is_again and (is_careful or is_cut)):
+                is_final = is_careful or is_cut or is_pooled(error)
+                if not left or (is_final and not is_again):
                     raise
                 is_careful = is_careful or not is_again
             else:
@@ -230,7 +232,8 @@ class PostgresCommitter:
         try:
             result = WriteResult(write.call(transaction))
         except psycopg.Error as fault:
-            if _is_cut(fault) or fault.sqlstate in (*_AGAIN, LOST, *_READ_ONLY):
+            is_ours = _is_cut(fault) or is_pooled(fault)
+            if is_ours or fault.sqlstate in (*_AGAIN, LOST, *_READ_ONLY):
                 raise
             error = Unstorable() if fault.sqlstate in _TOO_LARGE else StorageUnavailable(str(fault))
             error.__cause__ = fault

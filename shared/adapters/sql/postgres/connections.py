@@ -65,8 +65,7 @@ class PostgresConnections:
                     result = call(transaction)
                     transaction.execute("COMMIT")
             except psycopg.Error as error:
-                telemetry.warning("storage.failed", error=type(error).__name__, detail=str(error))
-                self.failed = self._connecting.said(error)
+                self._log(telemetry.warning, error)
                 raise StorageUnavailable from error
             self._keeper = connection
         return result
@@ -97,11 +96,14 @@ class PostgresConnections:
             with self._lock:
                 self._readers.append(connection)
         except psycopg.Error as error:
-            telemetry.error("storage.failed", error=type(error).__name__, detail=str(error))
-            self.failed = self._connecting.said(error)
+            self._log(telemetry.error, error)
             raise StorageUnavailable from error
         finally:
             self._turns.give_back()
+
+    def _log(self, log: Callable[..., object], error: psycopg.Error) -> None:
+        self.failed = self._connecting.said(error)
+        log("storage.failed", error=type(error).__name__, detail=Connecting.detail(error))
 
     @contextmanager
     def _watched(self, connection: psycopg.Connection[Any]) -> Iterator[None]:
