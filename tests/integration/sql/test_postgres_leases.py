@@ -617,6 +617,27 @@ def test_a_process_that_was_judged_meanwhile_does_not_repeat(
     run(play())
 
 
+def test_who_was_judged_during_a_commit_of_unknown_outcome_begins_anew_though_it_stores_nothing(
+    schema: Schema, store: Callable[..., PostgresStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a lease it claims nothing, and proxies send nothing to who is not ready."""
+
+    async def play() -> None:
+        one = store()
+        await prime(one)
+        former = id_of(one)
+        cut = Cut(monkeypatch, is_stored=False)
+        cut.then = lambda: judge(schema, one)
+        with pytest.raises(StorageUnavailable):
+            await one.sender.put(NEW, "born")
+        with suppress(StorageUnavailable):
+            await asyncio.to_thread(one.database.processes.renew)
+        assert id_of(one) != former
+        assert one.database.has_lease
+
+    run(play())
+
+
 def test_a_settlement_of_unknown_outcome_is_sent_again_under_the_next_number(
     schema: Schema, store: Callable[..., PostgresStore], monkeypatch: pytest.MonkeyPatch
 ) -> None:

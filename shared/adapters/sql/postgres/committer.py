@@ -109,12 +109,11 @@ class PostgresCommitter:
                 at = max(own.renewed_at, self.own.renewed_at)
                 self.own = self.own._replace(renewals=renewals, renewed_at=at)
 
-    def lose(self, own: Own) -> bool:
-        """Begin anew with the next write, if the process is as it was; tell whether it is."""
+    def lose(self, own: Own) -> None:
+        """Begin anew with the next write, if the process is as it was."""
         with self._changing:
             is_same = own.process == self.own.process and not self._is_doubtful
             self.is_lost = self.is_lost or is_same
-        return is_same
 
     @property
     def connection(self) -> psycopg.Connection[Any] | None:

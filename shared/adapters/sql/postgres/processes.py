@@ -128,7 +128,7 @@ class PostgresProcesses:
             if is_lost(error.__cause__):
                 self._begin_anew(own)
             raise
-        if renewals <= own.renewals:
+        if renewals <= own.renewals or self._committer.is_lost:
             self._begin_anew(own)
             return
         self._committer.renewed(own._replace(renewals=renewals, renewed_at=sent))
@@ -136,8 +136,8 @@ class PostgresProcesses:
         self._told(moment(now), self._boottime() - sent)
 
     def _begin_anew(self, own: Own) -> None:
-        if self._committer.lose(own):
-            self._writer.write(lambda _: None)
+        self._committer.lose(own)
+        self._writer.write(lambda _: None)
 
     def observe(self) -> None:
         """Look who lives; mark as dead who has not renewed for long enough, by our own clock."""
