@@ -27,6 +27,8 @@ class TcpProxy:
         self._passes.set()
         self._lock = threading.Lock()
         self._open: set[socket.socket] = set()
+        self._silenced: set[socket.socket] = set()
+        self.vanished: set[socket.socket] = set()  # clients whose bytes have
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
@@ -46,6 +48,11 @@ class TcpProxy:
             yield
         finally:
             self._passes.set()
+
+    def silence(self) -> None:
+        """Let all vanish that is sent on connections that are open, either way; new ones pass."""
+        with self._lock:
+            self._silenced |= self._open
 
     def close(self) -> None:
         self._listener.close()
@@ -73,6 +80,9 @@ class TcpProxy:
         with suppress(OSError):
             while data := client.recv(_SIZE):
                 self._passes.wait()
+                if client in self._silenced:
+                    self.vanished.add(client)
+                    continue
                 side = self.cuts(data)
                 if side == "before":
                     break
@@ -89,12 +99,14 @@ class TcpProxy:
         with suppress(OSError):
             while (data := server.recv(_SIZE)) and not is_over.is_set():
                 self._passes.wait()
-                client.sendall(data)
+                if client not in self._silenced:
+                    client.sendall(data)
         self._end(client, server)
 
     def _end(self, client: socket.socket, server: socket.socket) -> None:
         with self._lock:
             self._open -= {client, server}
+            self._silenced -= {client, server}
         _reset(client)
         with suppress(OSError):
             server.shutdown(socket.SHUT_WR)

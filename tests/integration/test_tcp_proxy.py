@@ -10,6 +10,7 @@ from contextlib import closing
 import pytest
 
 from testbed.tcp_proxy import TcpProxy
+from tests.host.running import until
 
 
 @pytest.fixture
@@ -82,3 +83,16 @@ def test_nothing_passes_while_it_hangs(
         assert arrived == [b"one"]
     client.settimeout(60)
     assert client.recv(100) == b"two"
+
+
+def test_what_is_sent_on_connections_that_are_silenced_vanishes(
+    proxy: TcpProxy, client: socket.socket, arrived: list[bytes]
+) -> None:
+    proxy.silence()
+    client.sendall(b"two")
+    until(lambda: proxy.vanished)
+    client.close()
+    with socket.create_connection(("127.0.0.1", proxy.port), timeout=60) as another:
+        another.sendall(b"three")
+        assert another.recv(100) == b"three"
+    assert arrived == [b"one", b"three"]

@@ -388,7 +388,7 @@ PLANTED = {
         "        number = receipt.number\n"
         '        found = writing.rows("SELECT run FROM messages WHERE id = ?", number)\n'
         "        run = found[0][0] if found else -1\n",
-        seed=33,
+        seed=25,
         home="postgres",
     ),
     "an end by terms that another server has replaced": Planted(
@@ -427,8 +427,8 @@ PLANTED = {
     ),
     "a repeat by who was judged dead": Planted(
         f"{_POSTGRES}/committer.py",
-        "                self._is_lost, of = True, {}\n                break\n",
-        "                self._is_lost = True\n"
+        "                self.is_lost, of = True, {}\n                break\n",
+        "                self.is_lost = True\n"
         "                self._be_alive()\n"
         "                continue\n",
         home="postgres",
@@ -491,7 +491,7 @@ PLANTED = {
         f"{_POSTGRES}/processes.py",
         "        return self._boottime() - self._committer.own.renewed_at < LEASE_SECONDS\n",
         "        return True\n",
-        seed=33,
+        seed=25,
         home="postgres",
     ),
     "a hand-back of what is being pushed": Planted(

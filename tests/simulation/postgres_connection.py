@@ -53,7 +53,8 @@ class Connection:
     """What a server has of psycopg's connection."""
 
     adapters = SimpleNamespace(register_dumper=lambda *_: None)
-    info = SimpleNamespace(server_version=160_000)
+    info = SimpleNamespace(server_version=160_000, backend_pid=1)
+    prepare_threshold = 5
 
     def __init__(self, server: Server, session: Session) -> None:
         self._server, self.session = server, session

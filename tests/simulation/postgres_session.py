@@ -216,7 +216,7 @@ def _constant(text: str) -> list[Row] | None:
     if "pg_advisory_xact_lock" in text or text.startswith("SELECT set_config"):
         return [(None,)]
     known: dict[str, list[Row]] = {
-        "SHOW synchronous_commit": [("on",)],
+        "SELECT current_setting('synchronous_commit'), pg_backend_pid()": [("on", 1)],
         "SELECT 1 FROM pg_namespace WHERE nspname = $1": [(1,)],
         "SELECT to_regclass('migrations')": [("migrations",)],
         "SELECT pg_total_relation_size(to_regclass($1))": [(0,)],

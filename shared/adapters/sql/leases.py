@@ -17,6 +17,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import count
+from typing import TypeVar
 
 from shared.adapters.sql.claiming import (
     claim_due,
@@ -48,8 +49,10 @@ from shared.adapters.sql.suspects import Suspects
 from shared.clock import Clock
 from shared.engine.ports import Queue, Threads
 from shared.engine.ports.leases import GiveUp, Lease
+from shared.errors import StorageUnavailable
 from shared.tasks import loop_time
 
+T = TypeVar("T")
 HANDED = (Queue.DELIVERIES, Queue.RETRIES)  # the queues whose messages are handed over
 #: What others are to find is due so long after it is made: nobody has looked there before then.
 FOR_OTHERS = AHEAD + timedelta(seconds=1)  # that its commit may take
@@ -92,7 +95,7 @@ class SqlLeases:
         self._order = count()
         self._suspects = Suspects(database, self._end_as_poison)
         self._is_open = True
-        self._loop: asyncio.AbstractEventLoop | None = None  # once something is claimed
+        self._loop: asyncio.AbstractEventLoop | None = None  # once something is in hand
 
     # ── What the sender says ──
 
@@ -102,7 +105,7 @@ class SqlLeases:
 
         None while others are due in the table: they were there before.
         """
-        hand = self._hands.get(queue)
+        hand, self._loop = self._hands.get(queue), asyncio.get_running_loop()
         if hand is None or not self._is_open or hand.is_behind(self._now(), timedelta()):
             return 0
         many = max(0, min(many, hand.room))
@@ -148,16 +151,22 @@ class SqlLeases:
     # ── What the database says, from any thread ──
 
     def numbers_in_hand(self) -> Collection[int]:
-        """Return the numbers of what is in hand, once all is that was stored so far."""
-        found: Future[Collection[int]] = Future()
-        self._on_loop(lambda: found.set_result(self._numbers()))
-        with suppress(TimeoutError):
-            return self._result(found, _LOOP_SECONDS)
-        return ()  # The loop waits for the database, or is over: nobody goes on with what it has.
+        """
+        Return the numbers of what is in hand, once all is that was stored so far.
+
+        Raises:
+            StorageUnavailable: the event loop does not answer.
+        """
+        return self._ask(self._numbers)
 
     def lose(self) -> None:
-        """Have nothing in hand any more: others may have it, also what was handed over."""
-        self._on_loop(self._lose)
+        """
+        Have nothing in hand any more: others may have it, also what was handed over.
+
+        Raises:
+            StorageUnavailable: the event loop does not answer, and goes on with it.
+        """
+        self._ask(self._lose)
 
     def look_for_the_dead(self) -> None:
         """Claim what a process had in hand that is dead."""
@@ -266,10 +275,23 @@ class SqlLeases:
 
     # ── Parts of the above ──
 
-    def _on_loop(self, call: Callable[[], object]) -> None:
+    def _ask(self, call: Callable[[], T]) -> T:
+        """Return what *call* returns on the loop; without one nothing is handed over."""
+        answer: Future[T] = Future()
+        if not self._on_loop(lambda: answer.set_result(call())):
+            return call()
+        try:
+            return self._result(answer, _LOOP_SECONDS)
+        except TimeoutError:
+            raise StorageUnavailable("the event loop does not answer") from None
+
+    def _on_loop(self, call: Callable[[], object]) -> bool:
+        """Tell whether there is a loop, on which *call* is made."""
         if self._loop:
             with suppress(RuntimeError):  # The loop has been closed.
                 self._loop.call_soon_threadsafe(call)
+                return True
+        return False
 
     def _numbers(self) -> list[int]:
         numbers = [number for hand in self._hands.values() for number in hand.numbers]

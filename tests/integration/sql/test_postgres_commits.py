@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 
 from pushgrid.testing.memory import Counted
 from shared.adapters.sql import hand as hand_module
+from shared.adapters.sql import leases as leases_module
 from shared.adapters.sql.hand import receipt_of
 from shared.adapters.sql.postgres import committer as committer_module
 from shared.adapters.sql.postgres.store import PostgresStore
@@ -140,6 +142,23 @@ async def test_a_process_that_was_judged_meanwhile_does_not_repeat(
     assert set(schema.holders()) == {(id_of(one), 1)}
 
 
+async def test_who_was_judged_during_a_commit_of_unknown_outcome_begins_anew(
+    schema: Schema, store: Callable[..., PostgresStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a lease it claims nothing, and proxies send nothing to who is not ready."""
+    one = store()
+    await prime(one)
+    former = id_of(one)
+    cut = Cut(monkeypatch, is_stored=False)
+    cut.then = lambda: schema.judge(one)
+    with pytest.raises(StorageUnavailable):
+        await one.sender.put(NEW, "born")
+    with suppress(StorageUnavailable):
+        await asyncio.to_thread(one.database.processes.renew)
+    assert id_of(one) != former
+    assert one.database.has_lease
+
+
 @pytest.mark.parametrize(
     ("is_stored", "answer"), [(True, Answer.SETTLED_ALREADY), (False, Answer.SETTLED)]
 )
@@ -207,3 +226,27 @@ async def test_a_commit_that_may_not_be_replicated_is_repeated(
     monkeypatch.setattr(committer_module.PostgresCommitter, "_note_commit", warn)
     await one.sender.put(NEW, "born")
     assert schema.holders() == [(id_of(one), 2)]
+
+
+async def test_who_does_not_know_what_is_in_hand_takes_no_other_number(
+    schema: Schema, store: Callable[..., PostgresStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its event loop is busy, and goes on with what it has afterwards: others would have it too."""
+    monkeypatch.setattr(leases_module, "_LOOP_SECONDS", 0.1)
+
+    one, two = store(), store()
+    await prime(one)
+    await one.sender.put_all(NEW, ["a", "b"])
+    before = schema.holders()
+    connection = one.database._committer.connection
+    assert connection
+    connection.close()
+    with pytest.raises(StorageUnavailable):
+        one.database.write(lambda _: None)  # the loop waits for it
+    assert schema.holders() == before
+    two.leases.look_for_the_dead()
+    await two.leases._fill(NEW, two.leases._hands[NEW])
+    assert two.leases._numbers() == []
+    await one.database.write_on_loop(lambda _: None)
+    assert schema.holders() == [(id_of(one), 2)] * 2
+    assert texts(await one.leases.claim(NEW, MOST)) == ["a", "b"]

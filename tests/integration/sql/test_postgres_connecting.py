@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import re
 import signal
+import socket
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
 from functools import partial
 from itertools import pairwise
-from threading import Event, Thread
+from threading import Barrier, Event, Thread
 from typing import Any
 
 import psycopg
 import pytest
 
+from shared.adapters.sql.database import WriteTransaction
 from shared.adapters.sql.postgres import connecting
 from shared.adapters.sql.postgres import database as database_module
-from shared.adapters.sql.postgres.connecting import Connecting
+from shared.adapters.sql.postgres.connecting import Connecting, read_url
+from shared.adapters.sql.postgres.database import PostgresDatabase
+from shared.adapters.threads import SystemThreads
 from shared.errors import StorageUnavailable
-from testbed.postgres import running_postgres
+from testbed.postgres import DATABASE, PASSWORD, ROLE, PostgresServer, running_postgres
+from testbed.tcp_proxy import TcpProxy
+from tests.host.running import until
 from tests.integration.sql.databases import Schema
 
 
@@ -107,3 +114,113 @@ def test_a_connection_without_an_answer_for_15_seconds_is_cut(
             server.signal(signal.SIGCONT)
         asked.end()
         assert cut[0].closed
+
+
+class Away:
+    """A database behind a proxy, all of whose clocks are `seconds`; `is_away`: nobody answers."""
+
+    def __init__(self, server: PostgresServer) -> None:
+        self._server = server
+        self.seconds, self.is_away = 1000.0, False
+        self.proxy = TcpProxy(self._connect)
+        at = f"postgresql://{ROLE}:{PASSWORD}@127.0.0.1:{self.proxy.port}/{DATABASE}"
+        self.database = PostgresDatabase(
+            Connecting(read_url(at), seconds=self._now),
+            SystemThreads(monotonic=self._now),
+            schema=server.new_schema(),
+            boottime=self._now,
+        )
+
+    def _now(self) -> float:
+        return self.seconds
+
+    def _connect(self) -> socket.socket:
+        if self.is_away:
+            raise ConnectionRefusedError
+        return socket.create_connection(("127.0.0.1", self._server.port))
+
+    def close(self) -> None:
+        self.proxy.cut()  # what hangs still
+        self.database.close()
+        self.proxy.close()
+
+
+@pytest.fixture
+def away(postgres: PostgresServer) -> Iterator[Away]:
+    with closing(Away(postgres)) as made:
+        yield made
+
+
+def read_at_once(database: PostgresDatabase) -> None:
+    """Use all connections that read."""
+    together = Barrier(2, timeout=20)
+    read = partial(database.read, lambda _: together.wait())
+    threads = [Thread(target=read, daemon=True) for _ in range(2)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join(20)
+        assert not each.is_alive()
+
+
+def test_idle_connections_whose_bytes_vanish_keep_nothing_waiting_for_over_15_seconds(
+    away: Away,
+) -> None:
+    """New ones work: by these a server reads, writes and renews again, each in its own time."""
+    database = away.database
+
+    def slow(writing: WriteTransaction) -> None:
+        writing.run("UPDATE state SET value = value")
+        away.seconds += 3
+        database._cut_what_hangs()
+
+    def is_renewed() -> bool:
+        """Try again, as each second: the write takes the next number meanwhile."""
+        with suppress(StorageUnavailable):
+            database.processes.renew()
+            return True
+        return False
+
+    observe = database.processes.observe
+    calls = (partial(until, is_renewed), observe, partial(database.write, slow))
+    database.processes.renew()
+    read_at_once(database)
+    away.proxy.silence()
+    done: list[object] = []
+
+    def do(call: Callable[[], object]) -> None:
+        call()
+        done.append(call)
+
+    threads = [Thread(target=do, args=(call,), daemon=True) for call in calls]
+    for each in threads:
+        each.start()
+    until(lambda: len(away.proxy.vanished) == len(calls))
+    away.seconds += 16
+    database._cut_what_hangs()
+    until(lambda: len(done) == len(calls), 20)
+    read_at_once(database)
+
+
+@pytest.mark.parametrize("failing", ["renew", "observe"])
+def test_a_server_without_renewals_or_reads_for_30_seconds_is_not_ready(
+    away: Away, failing: str
+) -> None:
+    """Though its last commit has succeeded."""
+    database = away.database
+    processes = database.processes
+    away.seconds += 29
+    assert database.fault == ""
+    away.seconds += 1
+    other = {"renew": processes.observe, "observe": processes.renew}[failing]
+    other()
+    away.is_away = True
+    away.proxy.cut()
+    with pytest.raises(StorageUnavailable):
+        getattr(processes, failing)()
+    assert re.search("30 s.*failed", database.fault), database.fault
+    away.is_away = False
+    away.seconds += 1
+    getattr(processes, failing)()
+    other()
+    assert database.fault == ""

@@ -17,13 +17,14 @@ from typing import Any
 import psycopg
 import pytest
 
+from shared.adapters.sql import leases as leases_module
 from shared.adapters.sql.database import WriteTransaction
 from shared.adapters.sql.postgres.connecting import Connecting
 from shared.adapters.sql.postgres.store import PostgresStore
 from shared.engine.ports.settling import Answer, Settlement
 from shared.errors import StorageUnavailable
 from tests.integration.sql.databases import Schema, Time, id_of
-from tests.integration.sql.test_leases import MOST, NEW, RETRIES, texts
+from tests.integration.sql.test_leases import MOST, NEW, RETRIES, prime, texts
 from tests.integration.sql.test_postgres_leases import in_hand, settle
 from tests.integration.sql.test_settling import parts
 
@@ -220,6 +221,43 @@ async def test_after_a_restore_to_an_earlier_point_a_process_begins_anew(
     assert id_of(one) != former
     (crm,) = parts("crm")
     assert await settle(one, lease, Settlement(part=crm)) == [Answer.NOT_OURS]
+
+
+async def test_who_begins_anew_has_no_lease_before_its_hand_is_empty(
+    schema: Schema, store: Callable[..., PostgresStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While its event loop is busy it stays lost; others have what it had by then."""
+    monkeypatch.setattr(leases_module, "_LOOP_SECONDS", 0.1)
+
+    one = store()
+    await prime(one)
+    await one.sender.put_all(NEW, ["a", "b", "c"])
+    schema.judge(one)
+    with suppress(StorageUnavailable):
+        one.database.processes.renew()  # the loop waits for it
+    assert not one.database.has_lease
+    with suppress(StorageUnavailable):
+        await asyncio.to_thread(one.database.processes.renew)
+    assert one.database.has_lease
+    assert one.leases._numbers() == []
+
+
+def test_a_process_that_begins_anew_is_nobody_s_takeover(
+    schema: Schema, store: Callable[..., PostgresStore]
+) -> None:
+    """It ends under its former id, so that no other finds it dead; none of them has died."""
+    time = Time()
+    both = [store(boottime=time), store(boottime=time)]
+    schema.do("UPDATE processes SET timeline = '000000FF'")
+    for _ in range(50):
+        time.seconds += 1
+        for each in both:
+            with suppress(StorageUnavailable):
+                each.database.processes.renew()
+            each.database.processes.observe()
+    assert [each.database.processes.takeovers for each in both] == [0, 0]
+    alive = schema.do("SELECT id FROM processes WHERE NOT dead")
+    assert sorted(alive) == sorted((id_of(each),) for each in both)
 
 
 # ── Time (rule 22) ──

@@ -7,8 +7,9 @@ import os
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 
+import psycopg
 import pytest
 import trustme
 
@@ -18,11 +19,13 @@ from shared.adapters.sql import migrations
 from shared.adapters.sql.database import StoreRefused
 from shared.adapters.sql.migrations import Migration
 from shared.adapters.sql.postgres import connecting
+from shared.adapters.sql.postgres import database as database_module
 from shared.adapters.sql.postgres import schema as schema_module
 from shared.adapters.sql.postgres.connecting import Connecting, read_url
 from shared.adapters.sql.postgres.database import PostgresDatabase
 from shared.adapters.threads import SystemThreads
 from shared.clock import SystemClock
+from shared.errors import StorageUnavailable
 from shared.settings import Settings
 from shared.watched_clock import WatchedClock
 from testbed.postgres import (
@@ -32,6 +35,7 @@ from testbed.postgres import (
     ROLE,
     PostgresServer,
     programs,
+    running_pgbouncer,
     running_postgres,
 )
 from tests.functional.deployment import Logged
@@ -122,6 +126,55 @@ def test_a_database_in_any_encoding_is_served(postgres: PostgresServer) -> None:
     connecting = Connecting(read_url(postgres.url(name)))
     with closing(PostgresDatabase(connecting, SystemThreads())) as database:
         database.processes.renew()
+
+
+def test_a_pool_is_refused_unless_it_is_announced(postgres: PostgresServer) -> None:
+    with running_pgbouncer(postgres) as pool:
+        parameters = read_url(f"{pool}{DATABASE}")
+        said = r"reached through a pooler, such as PgBouncer.*Start with --pooled"
+        with pytest.raises(StoreRefused, match=said):
+            Connecting(parameters).check()
+        assert Connecting(parameters, prepares=False).check() is None
+
+
+@pytest.mark.parametrize("is_taken", [True, False])
+def test_statements_that_a_pool_mixes_up_name_it(
+    postgres: PostgresServer,
+    logged: Logged,
+    monkeypatch: pytest.MonkeyPatch,
+    is_taken: bool,  # noqa: FBT001
+) -> None:
+    """Others have a session that has what this server prepared, or that has its names."""
+    monkeypatch.setattr(database_module, "check", lambda *_, **__: None)  # before there was a pool
+    with running_pgbouncer(postgres) as pool, ExitStack() as stack:
+        connecting = Connecting(read_url(f"{pool}{DATABASE}"))
+        database = stack.enter_context(
+            closing(PostgresDatabase(connecting, SystemThreads(), schema=postgres.new_schema()))
+        )
+
+        def write_often() -> None:
+            asked = "SELECT value FROM state WHERE name = ?"
+            for _ in range(7):
+                assert database.write(lambda writing: writing.rows(asked, "run"))
+
+        other = stack.enter_context(connecting.open())
+        if is_taken:
+            for number in range(20):
+                other.execute(f"PREPARE _pg3_{number} AS SELECT 1".encode())
+        else:
+            write_often()
+            other.execute("BEGIN")
+        with pytest.raises(StorageUnavailable):
+            write_often()
+        assert "Start with --pooled" in database.fault
+    assert "Start with --pooled" in str(logged("storage.failed")[-1]["detail"])
+
+
+def test_a_statement_that_was_another_without_rows_names_the_pool(postgres: PostgresServer) -> None:
+    connecting = Connecting(read_url(postgres.url()))
+    with connecting.open() as connection, pytest.raises(psycopg.ProgrammingError) as mixed_up:
+        connection.execute("SET x.y = 1").fetchall()
+    assert "Start with --pooled" in connecting.said(mixed_up.value)
 
 
 # ── TLS ──

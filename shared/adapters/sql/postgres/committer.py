@@ -20,8 +20,8 @@ from shared import telemetry
 from shared.adapters.sql.database import Catalogue, Row, StoreRefused, new_id
 from shared.adapters.sql.dialects import MOST_NUMBER, NUMBER_BITS
 from shared.adapters.sql.group_writer import GroupWrite, WriteResult, unavailable
-from shared.adapters.sql.postgres.connecting import Connecting
-from shared.adapters.sql.postgres.transaction import LOST, Process, Transaction
+from shared.adapters.sql.postgres.connecting import Connecting, is_pooled
+from shared.adapters.sql.postgres.transaction import ENDED, LOST, Process, Transaction
 from shared.adapters.sql.tally import CountedRows
 from shared.engine.ports import Threads
 from shared.errors import StorageUnavailable, Unstorable
@@ -56,9 +56,9 @@ class PostgresCommitter:
     """
     Committer on one connection.
 
-    *in_hand* returns the numbers of the messages in hand. *lost* is called when they are no longer
-    this process's. *draw* returns a number of so many bits that nobody can guess, *new_id* 32
-    hexadecimal digits that nothing else has.
+    *in_hand* returns the numbers of the messages in hand. *lost* forgets them, before the process
+    has a lease under another id; both may raise StorageUnavailable. *draw* returns a number of so
+    many bits that nobody can guess, *new_id* 32 hexadecimal digits that nothing else has.
 
     Raises:
         StoreRefused: the database can't be used.
@@ -85,10 +85,10 @@ class PostgresCommitter:
         self._monotonic, self._sleep = threads.monotonic, threads.sleep
         self._connection_: psycopg.Connection[Any] | None = None
         self._is_doubtful = False  # a commit may have been stored under the number
-        self._is_lost = False
+        self.is_lost = False  # until it is another process, with nothing in hand
         self._is_unreplicated = False
         self._counted = CountedRows(new_id())
-        self.busy_since: float | None = None
+        self.busy_since: float | None = None  # with a transaction
         self.fault = ""
         self.commits, self.commit_seconds = 0, 0.0
         self._changing = threads.lock()  # `own`, also by whoever renews
@@ -96,6 +96,7 @@ class PostgresCommitter:
             self.own = self._register()
         except psycopg.Error as error:
             raise connecting.refusal(error) from None
+        self.busy_since = None
 
     def tidy(self) -> None:
         """Nothing is due after a commit."""
@@ -108,12 +109,11 @@ class PostgresCommitter:
                 at = max(own.renewed_at, self.own.renewed_at)
                 self.own = self.own._replace(renewals=renewals, renewed_at=at)
 
-    def lose(self, own: Own) -> bool:
-        """Begin anew with the next write, if the process is as it was; tell whether it is."""
+    def lose(self, own: Own) -> None:
+        """Begin anew with the next write, if the process is as it was."""
         with self._changing:
             is_same = own.process == self.own.process and not self._is_doubtful
-            self._is_lost = self._is_lost or is_same
-        return is_same
+            self.is_lost = self.is_lost or is_same
 
     @property
     def connection(self) -> psycopg.Connection[Any] | None:
@@ -134,13 +134,13 @@ class PostgresCommitter:
         return [of[each] for each in results]
 
     def _commit_group(self, group: Sequence[GroupWrite]) -> Sequence[WriteResult]:
-        self.busy_since = self._monotonic()
         try:
             results = self._known(group)
             self.fault = ""
         except (psycopg.Error, StorageUnavailable, _LostProcess, StoreRefused) as error:
-            detail = f"{type(error).__name__}: {error}"
-            telemetry.error("storage.failed", error=type(error).__name__, detail=detail)
+            text = Connecting.detail(error) if isinstance(error, psycopg.Error) else error
+            name = type(error).__name__
+            telemetry.error("storage.failed", error=name, detail=f"{name}: {text}")
             self.fault = self._said(error)
             return [WriteResult(error=unavailable(error)) for _ in group]
         finally:
@@ -163,12 +163,13 @@ class PostgresCommitter:
             except _UnknownOutcome as error:
                 return self._repeat(group, error)
             except _LostProcess:
-                self._is_lost = True  # nothing was stored: it is all done by the next one
+                self.is_lost = True  # nothing was stored: it is all done by the next one
             except psycopg.Error as error:
                 is_cut = self._connection_ is None
                 # A connection that had ended before, or others were first.
                 is_again = (is_cut and was_open) or error.sqlstate in _AGAIN
-                if not left or (not is_again and (is_careful or is_cut)):
+                is_final = is_careful or is_cut or is_pooled(error)
+                if not left or (is_final and not is_again):
                     raise
                 is_careful = is_careful or not is_again
             else:
@@ -230,7 +231,8 @@ class PostgresCommitter:
         try:
             result = WriteResult(write.call(transaction))
         except psycopg.Error as fault:
-            if _is_cut(fault) or fault.sqlstate in (*_AGAIN, LOST, *_READ_ONLY):
+            is_ours = _is_cut(fault) or is_pooled(fault)
+            if is_ours or fault.sqlstate in (*_AGAIN, LOST, *_READ_ONLY):
                 raise
             error = Unstorable() if fault.sqlstate in _TOO_LARGE else StorageUnavailable(str(fault))
             error.__cause__ = fault
@@ -281,11 +283,12 @@ class PostgresCommitter:
 
     def _be_alive(self) -> None:
         """See to it that this process is one, under a number whose transactions are all known."""
-        if self._is_lost:
-            own = self._register()
-            with self._changing:
-                self.own, self._is_lost, self._is_doubtful = own, False, False
+        if self.is_lost:
             self._lost()
+            own = self._register(self.own.process)
+            with self._changing:
+                self.own, self.is_lost, self._is_doubtful = own, False, False
+            telemetry.warning("process.begun_anew", process=own.process.id)
         elif self._is_doubtful:
             self._renumber((), ())
 
@@ -304,9 +307,9 @@ class PostgresCommitter:
             try:
                 of = dict(zip(map(id, births), self._renumber(births, claims), strict=True))
             except _LostProcess:
-                self._is_lost, of = True, {}
+                self.is_lost, of = True, {}
                 break
-            except (_UnknownOutcome, psycopg.Error) as again:
+            except (_UnknownOutcome, psycopg.Error, StorageUnavailable) as again:
                 of = {}
                 self.fault = self._said(again)
                 if self._monotonic() > give_up_at:
@@ -326,6 +329,7 @@ class PostgresCommitter:
 
         Raises:
             _LostProcess: this process was judged dead.
+            StorageUnavailable: nobody knows what is in hand; nothing has changed.
             _UnknownOutcome, psycopg.Error: it may have the next number.
         """
         born = [number for each in births for number in each.options.births]
@@ -367,12 +371,15 @@ class PostgresCommitter:
         with self._changing:
             self.own, self._is_doubtful = own, is_doubtful
 
-    def _register(self) -> Own:
-        """Be a process that nobody knows. Raises psycopg.Error."""
+    def _register(self, former: Process | None = None) -> Own:
+        """Be a process that nobody knows, in place of a *former* one. Raises psycopg.Error."""
         connection, sent = self._open(), self._boottime()
         try:
             transaction = Transaction(connection, self._schema)
             transaction.begin_without()
+            if former:
+                transaction.exclude(former.id)
+                transaction.send(ENDED, former.id)
             ((start,),) = transaction.rows(
                 "UPDATE state SET value = value + 1 WHERE name = 'run' RETURNING value"
             )
@@ -393,6 +400,7 @@ class PostgresCommitter:
         if self._connection_ is None:
             self._connection_ = self._connecting.open()
             self._connection_.add_notice_handler(self._hear)
+        self.busy_since = self._monotonic()
         return self._connection_
 
     def _hear(self, said: Diagnostic) -> None:

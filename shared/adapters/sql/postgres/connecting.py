@@ -132,18 +132,27 @@ class Connecting:
 
     def said(self, error: psycopg.Error) -> str:
         """Return what has failed and what to do, without where the database is if that is known."""
+        if remedy := _remedy(error):
+            return remedy
         text = " ".join(str(error).split())
-        for sign, remedy in _REMEDIES:
-            if re.search(sign, f"{text} {error.sqlstate}"):
-                return remedy
         for each in SECRETS & self._parameters.keys():
             text = text.replace(str(self._parameters[each]), "…")
         text = f"{text.rstrip('.')}."
         return text if error.sqlstate else f"{text} Correct the URL, or start the database."
 
+    @staticmethod
+    def detail(error: psycopg.Error) -> str:
+        """Return for the log what has failed, and what to do if that is known."""
+        return f"{error} {_remedy(error)}".rstrip()
 
+
+_POOLED = (
+    "it is reached through a pooler, such as PgBouncer, where prepared statements are those of "
+    "others. Start with --pooled."
+)
 #: By SQLSTATE or by what libpq says before there is one; the first that fits counts.
 _REMEDIES: tuple[tuple[str, str], ...] = (
+    ("42P05$|26000$|didn't produce records", _POOLED),
     (
         "28P01|password authentication failed|no password supplied",
         (
@@ -167,7 +176,7 @@ _REMEDIES: tuple[tuple[str, str], ...] = (
         ),
     ),
     (
-        "53300|too many (clients|connections)|remaining connection slots",
+        "53300$|too many (clients|connections)|remaining connection slots",
         (
             "it has no free connection. Raise max_connections, or the CONNECTION LIMIT of role or "
             "database: each server takes 4."
@@ -186,7 +195,7 @@ _REMEDIES: tuple[tuple[str, str], ...] = (
         "there is no such database, or it admits nobody: CREATE DATABASE … OWNER ….",
     ),
     (
-        "42501|3F000",
+        "42501$|3F000",
         (
             "the role may not make its schema, or another role owns it: GRANT CREATE ON DATABASE "
             f"… TO …, or ALTER SCHEMA {SCHEMA} OWNER TO … with its tables."
@@ -212,6 +221,16 @@ _REMEDIES: tuple[tuple[str, str], ...] = (
 )
 
 
+def _remedy(error: psycopg.Error) -> str:
+    text = f"{' '.join(str(error).split())} {error.sqlstate}"
+    return next((remedy for sign, remedy in _REMEDIES if re.search(sign, text)), "")
+
+
+def is_pooled(error: psycopg.Error) -> bool:
+    """Tell whether a statement was not the one that had been prepared."""
+    return _remedy(error) == _POOLED
+
+
 def cut(connection: psycopg.Connection[Any]) -> None:
     """End a connection from another thread, which hangs; nothing is cancelled."""
     try:
@@ -223,7 +242,7 @@ def cut(connection: psycopg.Connection[Any]) -> None:
 
 def check(connection: psycopg.Connection[Any], *, allows_async: bool = False) -> str | None:
     """
-    Check version and settings of the server; return what is doubtful.
+    Check version and settings of the server, and the way to it; return what is doubtful.
 
     Raises:
         StoreRefused: it can't be used; the message says what to do.
@@ -233,7 +252,11 @@ def check(connection: psycopg.Connection[Any], *, allows_async: bool = False) ->
         raise StoreRefused(
             f"The server is PostgreSQL {version}: use one from {OLDEST} to {NEWEST}."
         )
-    ((mode,),) = connection.execute("SHOW synchronous_commit").fetchall()
+    asked = "SELECT current_setting('synchronous_commit'), pg_backend_pid()"
+    ((mode, session),) = connection.execute(asked).fetchall()
+    # A pooler has sessions of its own, of which it tells other numbers.
+    if connection.prepare_threshold is not None and session != connection.info.backend_pid:
+        raise StoreRefused(f"The database can't be used: {_POOLED}")
     if mode != "off":
         return None
     said = (

@@ -36,6 +36,7 @@ class PostgresConnections:
         self._keeping = threads.lock()
         self._waiting: dict[int, tuple[psycopg.Connection[Any], float]] = {}  # for an answer
         self._lock = threads.lock()
+        self.failed = ""  # the last time, and what to do
 
     def read(self, read: Callable[[ReadTransaction], T]) -> T:
         """Do as `Database.read`."""
@@ -54,7 +55,7 @@ class PostgresConnections:
         with self._keeping:
             try:
                 kept, self._keeper = self._keeper, None
-                connection = kept if kept and _answers(kept) else self._connecting.open()
+                connection = kept if kept and self._answers(kept) else self._connecting.open()
                 with self._watched(connection):
                     transaction = Transaction(connection, self._schema)
                     if process:
@@ -64,7 +65,7 @@ class PostgresConnections:
                     result = call(transaction)
                     transaction.execute("COMMIT")
             except psycopg.Error as error:
-                telemetry.warning("storage.failed", error=type(error).__name__, detail=str(error))
+                self._log(telemetry.warning, error)
                 raise StorageUnavailable from error
             self._keeper = connection
         return result
@@ -95,10 +96,14 @@ class PostgresConnections:
             with self._lock:
                 self._readers.append(connection)
         except psycopg.Error as error:
-            telemetry.error("storage.failed", error=type(error).__name__, detail=str(error))
+            self._log(telemetry.error, error)
             raise StorageUnavailable from error
         finally:
             self._turns.give_back()
+
+    def _log(self, log: Callable[..., object], error: psycopg.Error) -> None:
+        self.failed = self._connecting.said(error)
+        log("storage.failed", error=type(error).__name__, detail=Connecting.detail(error))
 
     @contextmanager
     def _watched(self, connection: psycopg.Connection[Any]) -> Iterator[None]:
@@ -116,24 +121,25 @@ class PostgresConnections:
                 self._waiting.pop(id(connection), None)
 
     def _take_reader(self) -> psycopg.Connection[Any]:
-        """Return a connection that answers."""
-        while True:
-            with self._lock:
-                connection = self._readers.pop() if self._readers else None
-            if connection is None:
-                return self._connecting.open()
-            if _answers(connection):
-                return connection
+        """Return a connection that answers; if the last one does not, no other is waited for."""
+        with self._lock:
+            connection = self._readers.pop() if self._readers else None
+        if connection and self._answers(connection):
+            return connection
+        with self._lock:
+            idle, self._readers = self._readers, []
+        for each in idle:
+            each.close()
+        return self._connecting.open()
 
-
-def _answers(connection: psycopg.Connection[Any]) -> bool:
-    """Tell whether a connection can be used; else it is closed."""
-    try:
-        connection.execute("SELECT 1")
-    except psycopg.Error:
-        connection.close()
-        return False
-    return True
+    def _answers(self, connection: psycopg.Connection[Any]) -> bool:
+        """Tell whether a connection can be used; else it is closed."""
+        try:
+            with self._watched(connection):
+                connection.execute("SELECT 1")
+        except psycopg.Error:
+            return False
+        return True
 
 
 @contextmanager

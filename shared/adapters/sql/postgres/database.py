@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import Future
 from contextlib import suppress
 from datetime import datetime
@@ -78,11 +78,11 @@ class PostgresDatabase:
             threads,
             boottime=boottime,
             in_hand=lambda: self.in_hand(),  # noqa: PLW0108 - it is set later
-            lost=self._lose,
+            lost=lambda: self.lost(),  # noqa: PLW0108 - it is set later
             draw=draw,
             new_id=new_id,
         )
-        self._numbers = numbers_of(self._process.start)
+        self._numbers: dict[int, Iterator[int]] = {}  # of new messages, by the start
         self._writer = GroupWriter(self._committer, threads)
         self.processes = PostgresProcesses(
             self._committer,
@@ -135,23 +135,19 @@ class PostgresDatabase:
 
     def next_number(self) -> int:
         """Return the number of a new message, which no other has."""
-        return next(self._numbers)
+        start = self._process.start
+        return next(self._numbers.setdefault(start, numbers_of(start)))
 
     @property
     def _process(self) -> Process:
         """As which this one is known now."""
         return self._committer.own.process
 
-    def _lose(self) -> None:
-        telemetry.warning("process.begun_anew", process=self._process.id)
-        self._numbers = numbers_of(self._process.start)
-        self.lost()
-
     # ── Operating ──
 
     @property
     def fault(self) -> str:
-        return self._committer.fault
+        return self._committer.fault or self.processes.fault
 
     @property
     def commit_time(self) -> tuple[int, float]:

@@ -17,7 +17,7 @@ from shared.adapters.sql.dialects import NUMBER_BITS
 from shared.adapters.sql.group_writer import GroupWriter
 from shared.adapters.sql.postgres.committer import Own, PostgresCommitter, is_lost
 from shared.adapters.sql.postgres.connections import PostgresConnections
-from shared.adapters.sql.postgres.transaction import MICROS, Transaction
+from shared.adapters.sql.postgres.transaction import ENDED, MICROS, Transaction
 from shared.engine.ports.measures import StoreMeasure
 from shared.errors import StorageUnavailable
 
@@ -96,7 +96,18 @@ class PostgresProcesses:
     @property
     def has_lease(self) -> bool:
         """Whether nobody else may have what is in hand: by time since a renewal was sent."""
+        if self._committer.is_lost:
+            return False
         return self._boottime() - self._committer.own.renewed_at < LEASE_SECONDS
+
+    @property
+    def fault(self) -> str:
+        """Why this process pushes or matches nothing: it has not renewed, or not read, for long."""
+        since = min(self._committer.own.renewed_at, self._seen_at)
+        if (seconds := self._boottime() - since) < LEASE_SECONDS:
+            return ""
+        silent = f"No renewal, or no read, has succeeded for {seconds:.0f} s."
+        return f"The database can't be used: {silent} {self._connections.failed}".rstrip()
 
     @property
     def is_elected(self) -> bool:
@@ -117,7 +128,7 @@ class PostgresProcesses:
             if is_lost(error.__cause__):
                 self._begin_anew(own)
             raise
-        if renewals <= own.renewals:
+        if renewals <= own.renewals or self._committer.is_lost:
             self._begin_anew(own)
             return
         self._committer.renewed(own._replace(renewals=renewals, renewed_at=sent))
@@ -125,8 +136,8 @@ class PostgresProcesses:
         self._told(moment(now), self._boottime() - sent)
 
     def _begin_anew(self, own: Own) -> None:
-        if self._committer.lose(own):
-            self._writer.write(lambda _: None)
+        self._committer.lose(own)
+        self._writer.write(lambda _: None)
 
     def observe(self) -> None:
         """Look who lives; mark as dead who has not renewed for long enough, by our own clock."""
@@ -156,8 +167,7 @@ class PostgresProcesses:
 
     def end_process(self) -> None:
         """Tell the others that this process is no more, once it has handed back what it had."""
-        ended = f"UPDATE processes SET dead = TRUE, judged = {MICROS} WHERE id = ?"
-        self._writer.write(lambda writing: writing.run(ended, self._committer.own.process.id))
+        self._writer.write(lambda writing: writing.run(ENDED, self._committer.own.process.id))
 
     def forget_processes(self) -> int:
         """Delete the rows of processes that were judged a day ago, and have nothing left."""
@@ -170,10 +180,7 @@ class PostgresProcesses:
 
     def _judge(self, id_: int, seen: Seen) -> None:
         """Mark a process as dead, unless its row has changed; what it has is free by that."""
-        judged = (
-            f"UPDATE processes SET dead = TRUE, judged = {MICROS}"
-            " WHERE id = ? AND number = ? AND renewals = ? AND NOT dead"
-        )
+        judged = f"{ENDED} AND number = ? AND renewals = ? AND NOT dead"
 
         def judge(transaction: Transaction) -> int:
             transaction.exclude(id_)
