@@ -12,6 +12,7 @@ import json
 import time as system_time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from threading import Event, Semaphore, Thread
@@ -25,7 +26,7 @@ from shared.adapters.sql import hand as hand_module
 from shared.adapters.sql import messages
 from shared.adapters.sql.database import Catalogue, WriteOptions, WriteTransaction, micros
 from shared.adapters.sql.hand import receipt_of
-from shared.adapters.sql.messages import NewMessage
+from shared.adapters.sql.messages import NewMessage, parts_of
 from shared.adapters.sql.postgres import committer as committer_module
 from shared.adapters.sql.postgres import processes as processes_module
 from shared.adapters.sql.postgres import store as store_module
@@ -38,7 +39,7 @@ from shared.delivery.messages.message import MessagePart
 from shared.delivery.policy import EndReason, EndState
 from shared.engine.ports import Queue, Table
 from shared.engine.ports.leases import Lease
-from shared.engine.ports.settling import Answer, Ended, Settlement
+from shared.engine.ports.settling import Answer, Ended, FollowUp, Settlement
 from shared.errors import StorageUnavailable
 from shared.metrics import Metric, count_of, counts_of_text
 from tests.builders import a_record
@@ -633,6 +634,54 @@ def test_a_settlement_of_unknown_outcome_is_sent_again_under_the_next_number(
 
     run(play(is_stored=True, answer=Answer.SETTLED_ALREADY))
     run(play(is_stored=False, answer=Answer.SETTLED))
+
+
+@pytest.mark.parametrize("is_stored", [True, False])
+@pytest.mark.parametrize("events", [1, 2])  # of the two that come again: a part of them, and all
+def test_a_late_success_that_a_commit_of_unknown_outcome_takes_back_is_one(
+    schema: Schema,
+    store: Callable[..., PostgresStore],
+    monkeypatch: pytest.MonkeyPatch,
+    events: int,
+    is_stored: bool,  # noqa: FBT001
+) -> None:
+    """It does not come again: nobody else would count it as delivered."""
+
+    async def play() -> None:
+        one = store()
+        lease = await in_hand(one)
+        settling = one.settling(lease, Counted())
+        (crm,) = parts("crm")
+        retry = FollowUp(replace(crm, due=one.time.now() + HOUR))
+        await settling.settle([Settlement(part=crm, follow_ups=[retry])], NO_TIME)
+        cut = Cut(monkeypatch, is_stored=is_stored)
+        assert await settling.take_back(crm.key, crm.deliveries[:events])
+        assert not cut.left
+        left = [parts_of(body) for (body,) in schema.do("SELECT body FROM messages")]
+        wanted = [crm.deliveries[events:]] if events < len(crm.deliveries) else []
+        assert [each.deliveries for (each,) in left] == wanted
+
+    run(play())
+
+
+def test_a_late_success_that_has_come_again_and_ended_before_a_failure_is_none(
+    schema: Schema, store: Callable[..., PostgresStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That end was counted."""
+
+    async def play() -> None:
+        one = store()
+        lease = await in_hand(one)
+        settling = one.settling(lease, Counted())
+        (crm,) = parts("crm")
+        retry = FollowUp(replace(crm, due=one.time.now() + HOUR))
+        await settling.settle([Settlement(part=crm, follow_ups=[retry])], NO_TIME)
+        schema.do("DELETE FROM messages")  # as another that has claimed it
+        cut = Cut(monkeypatch, is_stored=True)
+        assert not await settling.take_back(crm.key, crm.deliveries)
+        assert not cut.left
+
+    run(play())
 
 
 @pytest.mark.parametrize("is_stored", [True, False])
