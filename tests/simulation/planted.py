@@ -523,6 +523,12 @@ PLANTED = {
         seed=3,
         home="postgres",
     ),
+    "a doubtful retry that is not taken back": Planted(
+        f"{_SQL}/sender.py",
+        "                if loop_time() >= give_up_at:\n                    raise\n",
+        "                raise\n",
+        home="postgres",
+    ),
     "a doubtful claim that is not looked for": Planted(
         f"{_SQL}/leases.py",
         "                hand.doubt(taken)\n",

@@ -438,6 +438,16 @@ def test_each_start_has_an_id_of_chance(store: Callable[..., PostgresStore]) -> 
     assert len({id_of(store()) for _ in range(3)}) == 3
 
 
+def test_a_start_that_a_failover_has_lost_leaves_its_id_to_nobody(
+    schema: Schema, store: Callable[..., PostgresStore]
+) -> None:
+    """Else a late worker had the name of who begins next."""
+    one = store()
+    schema.do("DELETE FROM processes")  # as on a standby that lacks the last seconds
+    schema.do("UPDATE state SET value = value - 1 WHERE name = 'run'")
+    assert id_of(store()) != id_of(one)
+
+
 # ── A process's own time (rule 18) ──
 
 
@@ -634,6 +644,35 @@ def test_a_settlement_of_unknown_outcome_is_sent_again_under_the_next_number(
 
     run(play(is_stored=True, answer=Answer.SETTLED_ALREADY))
     run(play(is_stored=False, answer=Answer.SETTLED))
+
+
+def test_the_next_number_waits_for_what_is_under_way_under_the_former(
+    schema: Schema, store: Callable[..., PostgresStore]
+) -> None:
+    """A commit that was given up may be executed still: it comes before, or fails."""
+    one = store()
+    begun, go_on = Event(), Event()
+
+    def slow(transaction: Transaction) -> None:
+        transaction.rows("SELECT 1")  # What was sent before has its effect then.
+        begun.set()
+        go_on.wait(60)
+
+    process = one.database._committer.own.process
+    late = Thread(target=one.database.connections.apart, args=(slow, process))
+    late.start()
+    assert begun.wait(60)
+    one.database._committer._is_doubtful = True
+    renumbering = Thread(target=one.database.write, args=(lambda _: None,))
+    renumbering.start()
+    waits = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+    while renumbering.is_alive() and not schema.do(waits):
+        system_time.sleep(0.01)
+    assert schema.do("SELECT number FROM processes") == [(1,)]
+    go_on.set()
+    late.join()
+    renumbering.join()
+    assert schema.do("SELECT number FROM processes") == [(2,)]
 
 
 @pytest.mark.parametrize("is_stored", [True, False])
