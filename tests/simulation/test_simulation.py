@@ -135,6 +135,16 @@ def test_a_seed_repeats_itself_however_strings_are_hashed(played: Results) -> No
     assert played.again == [digests[seed] for seed in played.of.repeated]
 
 
+def test_a_process_goes_on_once_from_a_freeze_that_is_healed() -> None:
+    """Else its judgements count as those of one that has just been frozen."""
+    freeze = Step(100.0, "freeze", {"process": 0, "seconds": 900, "before": ""})
+    plan = draw_plan(0)._replace(steps=(freeze,), heals_at=200.0, ends_at=2000.0)
+
+    story = runs.play(plan, tells=True).story
+
+    assert [at for at, text, _ in story if text.endswith("goes on")] == [200.0]
+
+
 def test_a_red_plan_shrinks_to_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     red = Result(draw_plan(0), [Finding("lost", 0, "", 0, "")], 0, 0, Counter(), "", ())
     needed = {step.what: step for step in red.plan.steps if step.what != "publish"}.values()
