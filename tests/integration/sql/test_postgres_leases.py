@@ -290,6 +290,41 @@ def test_a_late_worker_settles_nothing(schema: Schema, store: Callable[..., Post
     run(play())
 
 
+def test_two_that_settle_parts_of_a_message_at_once_end_it(
+    schema: Schema, store: Callable[..., PostgresStore]
+) -> None:
+    """The second one waits for the message: else each sees the other's part open."""
+
+    def until_it_waits() -> None:
+        while not schema.do("SELECT 1 FROM pg_locks WHERE NOT granted"):
+            system_time.sleep(0.01)
+
+    async def play() -> None:
+        one = store()
+        lease = await in_hand(one, "crm", "erp")
+        crm, erp = parts("crm", "erp")
+        settling = one.settling(lease, Counted())
+        steps = settling._steps([Settlement(part=crm)])
+        begun, go_on = Event(), Event()
+
+        def slow(transaction: Transaction) -> None:
+            settling._write(transaction, steps)
+            begun.set()
+            go_on.wait(60)
+
+        first = Thread(target=one.database.connections.apart, args=(slow,))
+        first.start()
+        assert await asyncio.to_thread(begun.wait, 60)
+        second = asyncio.create_task(settle(one, lease, Settlement(part=erp)))
+        await asyncio.to_thread(until_it_waits)
+        go_on.set()
+        await asyncio.to_thread(first.join)
+        assert await second == [Answer.SETTLED]
+        assert schema.do("SELECT 1 FROM messages") == []
+
+    run(play())
+
+
 # ── Judging (rules 10, 16, 17) ──
 
 
