@@ -469,10 +469,6 @@ def test_marking_is_conditional_on_what_was_seen(
     assert schema.do("SELECT 1 FROM processes WHERE dead") == []
 
 
-def test_each_start_has_an_id_of_chance(store: Callable[..., PostgresStore]) -> None:
-    assert len({id_of(store()) for _ in range(3)}) == 3
-
-
 def test_a_start_that_a_failover_has_lost_leaves_its_id_to_nobody(
     schema: Schema, store: Callable[..., PostgresStore]
 ) -> None:
