@@ -342,7 +342,7 @@ PLANTED = {
         f"{_SQL}/leases.py",
         "            hand.doubt(each.number for each in messages[:reserved])\n",
         "            pass\n",
-        seed=141,
+        unseen="a failed sync has to leave what is in hand: test_leases.py does",
         home="sqlite",
     ),
     "rows of parts that stay after their message": Planted(
@@ -416,6 +416,7 @@ PLANTED = {
         f"{_POSTGRES}/committer.py",
         "            number, renewals = found[0][0] + 1, found[0][1] + 1\n",
         "            number, renewals = found[0][0], found[0][1] + 1\n",
+        unseen="a late commit has to come after the repeat: test_postgres_leases.py does",
         home="postgres",
     ),
     "a repeat of what was not in hand": Planted(
@@ -431,6 +432,7 @@ PLANTED = {
         "                self.is_lost = True\n"
         "                self._be_alive()\n"
         "                continue\n",
+        unseen="it has to be judged while it repeats: test_postgres_leases.py does",
         home="postgres",
     ),
     "a settlement under a former number": Planted(
@@ -456,7 +458,7 @@ PLANTED = {
         "            done and transaction.run(freed, *runs)\n"
         '            done and transaction.run("DELETE FROM processes WHERE id = ?", id_)\n'
         "            return done\n",
-        unseen="it would have to miss what is locked: transactions never overlap here",
+        unseen="it would have to miss what is locked: test_postgres_leases.py does",
         home="postgres",
     ),
     "ids that a sequence gives": Planted(
@@ -478,6 +480,7 @@ PLANTED = {
         f"{_POSTGRES}/processes.py",
         "        if now - self._seen_at > _MISSED * OBSERVED_EVERY:\n",
         "        if False:\n",
+        unseen="all others have to be frozen as long: test_postgres_leases.py does",
         home="postgres",
     ),
     "a lease that counts from the answer": Planted(
@@ -506,7 +509,7 @@ PLANTED = {
         f"{_POSTGRES}/schema.py",
         "            AND timeline = {TIMELINE}\n",
         "",
-        unseen="a new number frees what is not in hand as well, and each failover leads to one",
+        unseen="a new number, to which it leads, frees as well: test_postgres_leases.py does",
         home="postgres",
         also=[(f"{_POSTGRES}/committer.py", " and began_in == timeline\n", "\n")],
     ),
@@ -524,10 +527,18 @@ PLANTED = {
         seed=3,
         home="postgres",
     ),
+    "a doubtful retry that is not taken back": Planted(
+        f"{_SQL}/sender.py",
+        "                if loop_time() >= give_up_at:\n                    raise\n",
+        "                raise\n",
+        unseen="a late success has to fall into a doubtful commit: test_postgres_leases.py does",
+        home="postgres",
+    ),
     "a doubtful claim that is not looked for": Planted(
         f"{_SQL}/leases.py",
         "                hand.doubt(taken)\n",
         "                pass\n",
+        seed=40,
         home="postgres",
     ),
 }

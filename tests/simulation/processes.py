@@ -253,8 +253,9 @@ class Processes:
             self.kill(slot, self._chance.randint(2, 30), death.down, death.again - 1, 0)
 
     def _thaw(self, instance: Instance) -> None:
-        self._ledger.thawed(instance.process)
-        instance.process.thaw()
+        if instance.process.is_frozen:  # and did not go on before, when all was healed
+            self._ledger.thawed(instance.process)
+            instance.process.thaw()
 
     def _tick(self) -> None:
         """Let the timers run that are due, in the processes that have their leases."""

@@ -71,8 +71,8 @@ HOMES = (
     ),
     Played(
         "postgres",
-        seeds=(10, 18, 22, 24, 36, 0, 1, 2, 4, 6, 7, 8, 11, 13, 20, 26, 28, 31, 33, 39),
-        repeated=(10, 18, 22, 24, 36),
+        seeds=(7, 33, 26, 0, 13, 2, 39, 22, 11, 10, 36, 18),
+        repeated=(22, 36, 10),
         least=10_000,
         occurs={
             *(f"postgres {each}" for each in ("is lost", "is stored", "comes late")),
@@ -133,6 +133,16 @@ def test_a_seed_repeats_itself_however_strings_are_hashed(played: Results) -> No
     digests = {each.plan.seed: each.digest for each in played.results}
 
     assert played.again == [digests[seed] for seed in played.of.repeated]
+
+
+def test_a_process_goes_on_once_from_a_freeze_that_is_healed() -> None:
+    """Else its judgements count as those of one that has just been frozen."""
+    freeze = Step(100.0, "freeze", {"process": 0, "seconds": 900, "before": ""})
+    plan = draw_plan(0)._replace(steps=(freeze,), heals_at=200.0, ends_at=2000.0)
+
+    story = runs.play(plan, tells=True).story
+
+    assert [at for at, text, _ in story if text.endswith("goes on")] == [200.0]
 
 
 def test_a_red_plan_shrinks_to_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:

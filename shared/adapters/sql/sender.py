@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 
-from shared.adapters.sql.database import Database, WriteOptions, WriteTransaction
+from shared.adapters.sql.database import Database, Write, WriteOptions, WriteTransaction, ignore
 from shared.adapters.sql.leases import SqlLeases
 from shared.adapters.sql.messages import (
     NewMessage,
@@ -20,8 +21,11 @@ from shared.engine.ports import PutResult, Queue, Receipt
 from shared.engine.ports.leases import HasShare
 from shared.errors import StorageUnavailable, Unstorable
 from shared.subscriptions.subscription import SubscriptionKey
+from shared.tasks import loop_time
 
 _NO_WAIT = timedelta()
+_REPEATED_FOR = 10.0  # seconds, until it is known what is stored
+_PAUSE = 0.2
 
 
 class SqlSender:
@@ -108,7 +112,11 @@ class SqlSender:
     async def take_back(self, queue: Queue, receipt: Receipt) -> bool:
         if (key := key_of(queue, receipt)) is None:
             return False
-        return await self._database.write_on_loop(lambda writing: delete(writing, key))
+        there = "SELECT 1 FROM messages WHERE id = ?"
+        return await self._known(
+            lambda writing: delete(writing, key),
+            is_stored=lambda writing: not writing.rows(there, key[0]),
+        )
 
     async def replace(
         self, queue: Queue, receipt: Receipt, text: str, visible_in: timedelta
@@ -116,14 +124,45 @@ class SqlSender:
         if (key := key_of(queue, receipt)) is None:
             return None
         message = self._leases.for_others(queue, self._new.make(text, visible_in))
-
-        def write(writing: WriteTransaction) -> bool:
-            return replace(writing, key, message)
+        there = "SELECT 1 FROM messages WHERE id = ? AND body = ?"
 
         def then(is_replaced: bool | None) -> None:  # noqa: FBT001
             # After a failure it may be.
             self._leases.stored(queue, [], [] if is_replaced is False else [message])
 
-        if not await self._database.write_on_loop(write, then=then):
-            return None
-        return receipt._replace(version=str(key[2] + 1))
+        is_replaced = await self._known(
+            lambda writing: replace(writing, key, message),
+            is_stored=lambda writing: bool(writing.rows(there, key[0], message.body)),
+            then=then,
+        )
+        return receipt._replace(version=str(key[2] + 1)) if is_replaced else None
+
+    async def _known(
+        self,
+        write: Write[bool],
+        *,
+        is_stored: Write[bool],
+        then: Callable[[bool | None], object] = ignore,
+    ) -> bool:
+        """
+        Return what *write* tells; after a commit of unknown outcome, whether it *is_stored*.
+
+        Else what was taken back would count as what comes again, and would never end.
+
+        Raises:
+            StorageUnavailable: that is still unknown.
+        """
+        give_up_at, is_done = loop_time() + _REPEATED_FOR, False
+
+        def repeated(writing: WriteTransaction) -> bool:
+            nonlocal is_done
+            is_done = (is_done and is_stored(writing)) or write(writing)
+            return is_done
+
+        while True:
+            try:
+                return await self._database.write_on_loop(repeated, then=then)
+            except StorageUnavailable:
+                if loop_time() >= give_up_at:
+                    raise
+            await asyncio.sleep(_PAUSE)

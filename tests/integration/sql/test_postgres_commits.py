@@ -7,9 +7,12 @@ Each test is of a rule of the protocol (docs/stores.md), and red without it.
 from __future__ import annotations
 
 import asyncio
+import time as system_time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
+from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -18,10 +21,12 @@ from pushgrid.testing.memory import Counted
 from shared.adapters.sql import hand as hand_module
 from shared.adapters.sql import leases as leases_module
 from shared.adapters.sql.hand import receipt_of
+from shared.adapters.sql.messages import parts_of
 from shared.adapters.sql.postgres import committer as committer_module
 from shared.adapters.sql.postgres.store import PostgresStore
+from shared.adapters.sql.postgres.transaction import Transaction
 from shared.delivery.messages.message import MessagePart
-from shared.engine.ports.settling import Answer, Settlement
+from shared.engine.ports.settling import Answer, FollowUp, Settlement
 from shared.errors import StorageUnavailable
 from shared.metrics import Metric, count_of, counts_of_text
 from tests.integration.sql.databases import Cut, Schema, id_of
@@ -29,7 +34,7 @@ from tests.integration.sql.test_leases import MOST, NEW, RETRIES, claimed, prime
 from tests.integration.sql.test_postgres_leases import in_hand, settle
 from tests.integration.sql.test_settling import parts
 
-HOUR = timedelta(hours=1)
+HOUR, NO_TIME = timedelta(hours=1), timedelta()
 
 
 @pytest.mark.parametrize("is_stored", [True, False])
@@ -179,6 +184,75 @@ async def test_a_settlement_of_unknown_outcome_is_sent_again_under_the_next_numb
     assert [each.answer for each in found] == [answer]
     assert await settle(one, lease, Settlement(part=erp)) == [Answer.SETTLED]
     assert schema.do("SELECT 1 FROM messages") == []
+
+
+def test_the_next_number_waits_for_what_is_under_way_under_the_former(
+    schema: Schema, store: Callable[..., PostgresStore]
+) -> None:
+    """A commit that was given up may be executed still: it comes before, or fails."""
+    one = store()
+    begun, go_on = Event(), Event()
+
+    def slow(transaction: Transaction) -> None:
+        transaction.rows("SELECT 1")  # What was sent before has its effect then.
+        begun.set()
+        go_on.wait(60)
+
+    process = one.database._committer.own.process
+    late = Thread(target=one.database.connections.apart, args=(slow, process))
+    late.start()
+    assert begun.wait(60)
+    one.database._committer._is_doubtful = True
+    renumbering = Thread(target=one.database.write, args=(lambda _: None,))
+    renumbering.start()
+    waits = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+    while renumbering.is_alive() and not schema.do(waits):
+        system_time.sleep(0.01)
+    assert schema.do("SELECT number FROM processes") == [(1,)]
+    go_on.set()
+    late.join()
+    renumbering.join()
+    assert schema.do("SELECT number FROM processes") == [(2,)]
+
+
+@pytest.mark.parametrize("is_stored", [True, False])
+@pytest.mark.parametrize("events", [1, 2])  # of the two that come again: a part of them, and all
+async def test_a_late_success_that_a_commit_of_unknown_outcome_takes_back_is_one(
+    schema: Schema,
+    store: Callable[..., PostgresStore],
+    monkeypatch: pytest.MonkeyPatch,
+    events: int,
+    is_stored: bool,  # noqa: FBT001
+) -> None:
+    """It does not come again: nobody else would count it as delivered."""
+    one = store()
+    lease = await in_hand(one)
+    settling = one.settling(lease, Counted())
+    (crm,) = parts("crm")
+    retry = FollowUp(replace(crm, due=one.time.now() + HOUR))
+    await settling.settle([Settlement(part=crm, follow_ups=[retry])], NO_TIME)
+    cut = Cut(monkeypatch, is_stored=is_stored)
+    assert await settling.take_back(crm.key, crm.deliveries[:events])
+    assert not cut.left
+    left = [parts_of(body) for (body,) in schema.do("SELECT body FROM messages")]
+    wanted = [crm.deliveries[events:]] if events < len(crm.deliveries) else []
+    assert [each.deliveries for (each,) in left] == wanted
+
+
+async def test_a_late_success_that_has_come_again_and_ended_before_a_failure_is_none(
+    schema: Schema, store: Callable[..., PostgresStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That end was counted."""
+    one = store()
+    lease = await in_hand(one)
+    settling = one.settling(lease, Counted())
+    (crm,) = parts("crm")
+    retry = FollowUp(replace(crm, due=one.time.now() + HOUR))
+    await settling.settle([Settlement(part=crm, follow_ups=[retry])], NO_TIME)
+    schema.do("DELETE FROM messages")  # as another that has claimed it
+    cut = Cut(monkeypatch, is_stored=True)
+    assert not await settling.take_back(crm.key, crm.deliveries)
+    assert not cut.left
 
 
 @pytest.mark.parametrize("is_stored", [True, False])

@@ -11,7 +11,7 @@ import itertools
 import time as system_time
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from threading import Event
+from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -224,6 +224,38 @@ async def test_a_late_worker_settles_nothing(
     (crm,) = parts("crm")
     assert await settle(one, lease, Settlement(part=crm)) == [Answer.NOT_OURS]
     assert await settle(two, taken, Settlement(part=crm)) == [Answer.SETTLED]
+
+
+async def test_two_that_settle_parts_of_a_message_at_once_end_it(
+    schema: Schema, store: Callable[..., PostgresStore]
+) -> None:
+    """The second one waits for the message: else each sees the other's part open."""
+
+    def until_it_waits() -> None:
+        while not schema.do("SELECT 1 FROM pg_locks WHERE NOT granted"):
+            system_time.sleep(0.01)
+
+    one = store()
+    lease = await in_hand(one, "crm", "erp")
+    crm, erp = parts("crm", "erp")
+    settling = one.settling(lease, Counted())
+    steps = settling._steps([Settlement(part=crm)])
+    begun, go_on = Event(), Event()
+
+    def slow(transaction: Transaction) -> None:
+        settling._write(transaction, steps)
+        begun.set()
+        go_on.wait(60)
+
+    first = Thread(target=one.database.connections.apart, args=(slow,))
+    first.start()
+    assert await asyncio.to_thread(begun.wait, 60)
+    second = asyncio.create_task(settle(one, lease, Settlement(part=erp)))
+    await asyncio.to_thread(until_it_waits)
+    go_on.set()
+    await asyncio.to_thread(first.join)
+    assert await second == [Answer.SETTLED]
+    assert schema.do("SELECT 1 FROM messages") == []
 
 
 # ── A process's own time (rule 18) ──
