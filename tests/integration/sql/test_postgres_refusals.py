@@ -326,4 +326,4 @@ def test_a_step_that_fails_leaves_what_was_there(
     _steps(monkeypatch, _MORE._replace(script="DELETE FROM state;\nSELECT missing;"))
     with pytest.raises(StoreRefused, match="missing"), schema.store():
         pass
-    assert schema.do("SELECT COUNT(*) FROM state") == [(3,)]
+    assert schema.do("SELECT COUNT(*) FROM state") == [(2,)]
