@@ -388,7 +388,7 @@ PLANTED = {
         "        number = receipt.number\n"
         '        found = writing.rows("SELECT run FROM messages WHERE id = ?", number)\n'
         "        run = found[0][0] if found else -1\n",
-        seed=25,
+        seed=41,
         home="postgres",
     ),
     "an end by terms that another server has replaced": Planted(
@@ -494,7 +494,7 @@ PLANTED = {
         f"{_POSTGRES}/processes.py",
         "        return self._boottime() - self._committer.own.renewed_at < LEASE_SECONDS\n",
         "        return True\n",
-        seed=25,
+        seed=79,
         home="postgres",
     ),
     "a hand-back of what is being pushed": Planted(
