@@ -20,14 +20,14 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import apsw
 
 from cli.serve import serve
-from server import own_work, postgres_home
+from server import own_work
+from shared import telemetry
 from shared.adapters.sql import store
 from shared.adapters.sql.database import Row
 from shared.adapters.sql.postgres import committer, connections, database, processes, schema
@@ -42,6 +42,7 @@ from shared.clock import SystemClock
 from shared.engine.ports import Queue, Receipt, Received
 
 AHEAD, LEASES = "SOAK_CLOCK_AHEAD", "SOAK_LEASES"  # in its environment
+SUSPENDED = "soak.suspended"  # is logged when the clock of leases shows it
 _DONE = 0.02  # seconds in which a database has done what was sent
 _UNIX = "unix"  # SQLite's own VFS
 FILES = {DATABASE: "database", f"{DATABASE}-wal": "wal"}
@@ -70,7 +71,7 @@ class Faults:
         self._end: tuple[str, str] | None = None  # a kind, and before or after
         self._signal = signal.SIGKILL
         self._place = 0
-        self.suspended = 0.0  # seconds
+        self._suspended = self._noticed = 0.0  # seconds
         self._failing: dict[str, int] = {}  # by kind, how many times
 
     def take(self, line: str) -> None:
@@ -83,10 +84,18 @@ class Faults:
                 self._end, self._place = (kind, side), int(place)
                 self._signal = signal.SIGKILL if what == "kill" else signal.SIGSTOP
             elif what == "suspend":
-                self.suspended += float(words[0])
+                self._suspended += float(words[0])
             elif what == "fail":
                 kind, times = words
                 self._failing[kind] = int(times)
+
+    def suspended(self) -> float:
+        """Return for how many seconds it was suspended; who asks first is logged."""
+        with self._lock:
+            is_new, self._noticed = self._suspended > self._noticed, self._suspended
+        if is_new:
+            telemetry.info(SUSPENDED)
+        return self._noticed
 
     @contextmanager
     def at(self, kind: str, *, done_in: float = 0.0) -> Iterator[None]:
@@ -198,9 +207,15 @@ def _attack_postgres(factor: float) -> None:
         setattr(processes, name, getattr(processes, name) * factor)
     if factor < 1:
         processes._MISSED = 8  # noqa: SLF001 - a busy machine takes seconds for a look
-    boottime = processes.boottime
-    opened = partial(database.PostgresDatabase, boottime=lambda: boottime() + FAULTS.suspended)
-    setattr(postgres_home, "PostgresDatabase", opened)  # noqa: B010
+    _let_leases_suspend()
+
+
+def _let_leases_suspend() -> None:
+    """Have the clock of leases go by `FAULTS`; the database's time is what it is."""
+    true, time = processes.boottime, processes.DatabaseTime
+    options = database.PostgresDatabase.__init__.__kwdefaults__
+    options["boottime"] = lambda: true() + FAULTS.suspended()  # type: ignore[index]
+    setattr(database, "DatabaseTime", lambda _: time(true))  # noqa: B010
 
 
 def _set_clock(ahead: timedelta) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import psycopg
 
 from bench.load import progress
+from bench.soak.attacked_server import SUSPENDED
 from bench.soak.kills import REACHED_IN, SIDES, brief_steps_at, pause_steps, steps_at
 from bench.soak.outages import SECONDS, during, few_descriptors
 from bench.soak.postgres_deployment import PostgresDeployment, PostgresStage
@@ -238,12 +239,13 @@ def stopped_inside(deployment: PostgresDeployment) -> Attacked:
 
 def suspended(deployment: PostgresDeployment) -> Attacked:
     """Let the clock of a server's lease jump beyond it: nothing is pushed before its renewal."""
+    before = deployment.logged[SUSPENDED]
     with deployment.traffic.flowing():
         for _ in range(_KILLS):
             time.sleep(SECONDS)
             deployment.server.say("suspend", str(1.5 * LEASE_SECONDS * deployment.leases))
         time.sleep(SECONDS)
-    return Attacked(_KILLS)
+    return Attacked(deployment.logged[SUSPENDED] - before)
 
 
 def _wait_until_judged(deployment: PostgresDeployment, before: int) -> None:
