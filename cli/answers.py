@@ -87,7 +87,10 @@ def raise_if_refused(answer: requests.Response, *, remedy: str = _ADMIN_KEY) -> 
             for each in details or [error]
         ]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        message = f"{_beginning(answer)}: is --url or PUSHGRID_URL the address of a deployment?"
+        message = (
+            f"{_beginning(answer)}: is --url or PUSHGRID_URL the address of a deployment,"
+            " and does it run behind its proxy?"
+        )
     if remedy and answer.status_code in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
         message += f"\n  {remedy}"
     raise CommandFailed(

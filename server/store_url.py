@@ -33,7 +33,7 @@ def find_store(argument: str | None, environ: Mapping[str, str]) -> dict[str, An
     Raises:
         CannotStart: it can't be read, or its password would be seen by others.
     """
-    name, url = ("--store", argument) if argument else (STORE, find_secret(STORE, environ))
+    url = argument or find_secret(STORE, environ)
     if not url:
         return None
     if find_spec("psycopg") is None:
@@ -42,6 +42,7 @@ def find_store(argument: str | None, environ: Mapping[str, str]) -> dict[str, An
         )
     from shared.adapters.sql.postgres.connecting import SECRETS, read_url
 
+    name = "--store" if argument else store_setting(environ)
     try:
         found = read_url(url)
     except InvalidSettings as error:

@@ -176,6 +176,7 @@ class PostgresDatabase:
 
     def begin(self) -> None:
         """Begin to renew, and to look after others."""
+        telemetry.info("process.begun", process=self._process.id)
         for period, call in (*self.processes.work, (1.0, self._cut_what_hangs)):
             self._work.append(Future())
             self._threads.begin(partial(self._keep, period, call, self._work[-1]))
