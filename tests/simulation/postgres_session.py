@@ -217,7 +217,6 @@ def _constant(text: str) -> list[Row] | None:
         return [(None,)]
     known: dict[str, list[Row]] = {
         "SELECT current_setting('synchronous_commit'), pg_backend_pid()": [("on", 1)],
-        "SELECT 1 FROM pg_namespace WHERE nspname = $1": [(1,)],
         "SELECT to_regclass('migrations')": [("migrations",)],
         "SELECT pg_total_relation_size(to_regclass($1))": [(0,)],
     }

@@ -18,6 +18,7 @@ from psycopg.pq import Conninfo
 from psycopg.types.numeric import Int8Dumper
 
 from shared.adapters.sql.database import StoreRefused
+from shared.adapters.sql.postgres.schema import check_schema
 
 SCHEMA = "pushgrid"
 OLDEST, NEWEST = 14, 18  # versions of the server
@@ -119,10 +120,12 @@ class Connecting:
         return connection
 
     def check(self, *, allows_async: bool = False) -> str | None:
-        """Return what is doubtful. Raises StoreRefused: the database can't be used."""
+        """Return what is doubtful. Raises StoreRefused: a server could not use the database."""
         try:
             with self.open() as connection:
-                return check(connection, allows_async=allows_async)
+                doubtful = check(connection, allows_async=allows_async)
+                check_schema(connection, SCHEMA, self.place)
+                return doubtful
         except psycopg.Error as error:
             raise self.refusal(error) from None
 
@@ -199,6 +202,13 @@ _REMEDIES: tuple[tuple[str, str], ...] = (
         (
             "the role may not make its schema, or another role owns it: GRANT CREATE ON DATABASE "
             f"… TO …, or ALTER SCHEMA {SCHEMA} OWNER TO … with its tables."
+        ),
+    ),
+    (
+        "55P03$",
+        (
+            "somebody holds its tables, such as a dump, an open transaction, or a commit that "
+            "waits for a standby: pg_stat_activity shows who. Let that end."
         ),
     ),
     ("42P01", "no server has made its tables yet. Start one, or name its database."),

@@ -69,7 +69,7 @@ class PostgresDatabase:
                 if doubtful := check(connection, allows_async=allows_async):
                     telemetry.warning("storage.unsafe", detail=doubtful)
                 self.time.tell(connection.execute(f"SELECT {MICROS}".encode()).fetchall()[0][0])
-                migrate(connection, schema, connecting.place)
+                migrate(connection, schema, connecting.place, threads)
         except psycopg.Error as error:
             raise connecting.refusal(error) from None
         self._committer = PostgresCommitter(
