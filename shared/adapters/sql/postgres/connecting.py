@@ -35,6 +35,7 @@ _DEFAULTS = {
     "keepalives_count": 3,
     "tcp_user_timeout": 10_000,
 }
+_OF_HOSTS = ("host", "hostaddr", "port")  # a value, or one for each
 _CHANCE = SystemRandom()
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0  # seconds between tries to connect, on average
 #: The parameters that libpq itself would not show.
@@ -86,6 +87,7 @@ class Connecting:
         connect: Callable[..., psycopg.Connection[Any]] = psycopg.connect,
     ) -> None:
         self._parameters = {**_DEFAULTS, **parameters}
+        self._hosts: Mapping[str, str] = {}  # of several, from the one on that has answered last
         self._prepares = prepares
         self._seconds = seconds
         self._chance = chance
@@ -108,7 +110,7 @@ class Connecting:
                 autocommit=True,
                 prepare_threshold=5 if self._prepares else None,
                 cursor_factory=psycopg.RawCursor,
-                **self._parameters,
+                **{**self._parameters, **self._hosts},
             )
         except psycopg.Error as error:
             self._why = str(error)
@@ -116,6 +118,7 @@ class Connecting:
             self._again_at = self._seconds() + self._pause * (0.5 + self._chance())
             raise
         self._pause = 0.0
+        self._hosts = _as_from(self._parameters, connection)
         connection.adapters.register_dumper(int, Int8Dumper)
         return connection
 
@@ -234,6 +237,24 @@ _REMEDIES: tuple[tuple[str, str], ...] = (
 def _remedy(error: psycopg.Error) -> str:
     text = f"{' '.join(str(error).split())} {error.sqlstate}"
     return next((remedy for sign, remedy in _REMEDIES if re.search(sign, text)), "")
+
+
+def _as_from(
+    parameters: Mapping[str, Any], connection: psycopg.Connection[Any]
+) -> Mapping[str, str]:
+    """
+    Return the hosts of a URL with several, in turn from that of *connection* on.
+
+    So only the first connection waits for a host that does not answer, such as a former primary's.
+    """
+    found = {each: str(parameters[each]).split(",") for each in _OF_HOSTS if each in parameters}
+    for _ in range(max(map(len, found.values()), default=1) - 1):
+        first = {each: values[0] for each, values in found.items()}
+        here = connection.info.host, str(connection.info.port)
+        if (first.get("host") or first.get("hostaddr"), first.get("port", here[1])) == here:
+            break
+        found = {each: [*values[1:], values[0]] for each, values in found.items()}
+    return {each: ",".join(values) for each, values in found.items()}
 
 
 def is_pooled(error: psycopg.Error) -> bool:
