@@ -166,6 +166,7 @@ class Away:
             SystemThreads(monotonic=self._now),
             schema=server.new_schema(),
             boottime=self._now,
+            allows_unsafe=True,
         )
 
     def _now(self) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from typing import Any
 
@@ -18,9 +18,19 @@ from shared.adapters.sql.postgres.schema import migrate
 from shared.adapters.sql.postgres.store import PostgresStore
 from shared.adapters.threads import SystemThreads
 from shared.errors import StorageUnavailable
-from testbed.postgres import ROLE, PostgresServer
+from testbed.postgres import ROLE, PostgresServer, running_postgres
 from tests.functional.deployment import Logged
 from tests.integration.sql.databases import Schema, id_of
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[PostgresServer]:
+    """Give a server that syncs its disk, as any has to."""
+    with running_postgres() as server:
+        server.stop()
+        server.start("fsync=on")
+        yield server
+
 
 _MORE = Migration(2, 1, "9.9", "CREATE TABLE more (a {number}) {table};")
 _OTHER = Migration(3, 3, "9.9", "DROP TABLE more;")

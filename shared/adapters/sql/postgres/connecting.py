@@ -122,11 +122,11 @@ class Connecting:
         connection.adapters.register_dumper(int, Int8Dumper)
         return connection
 
-    def check(self, *, allows_async: bool = False) -> str | None:
+    def check(self, *, allows_unsafe: bool = False) -> str | None:
         """Return what is doubtful. Raises StoreRefused: a server could not use the database."""
         try:
             with self.open() as connection:
-                doubtful = check(connection, allows_async=allows_async)
+                doubtful = check(connection, allows_unsafe=allows_unsafe)
                 check_schema(connection, SCHEMA, self.place)
                 return doubtful
         except psycopg.Error as error:
@@ -271,7 +271,24 @@ def cut(connection: psycopg.Connection[Any]) -> None:
         return
 
 
-def check(connection: psycopg.Connection[Any], *, allows_async: bool = False) -> str | None:
+_SET_MODE = "Turn it on by ALTER ROLE … SET synchronous_commit = on"
+ASKED = (  # of the server and the session
+    "SELECT current_setting('synchronous_commit'), current_setting('fsync'),"
+    " current_setting('synchronous_standby_names'), pg_backend_pid()"
+)
+_UNSAFE = (  # where the first two are off
+    (
+        "The database does not wait for the disk (synchronous_commit is off): its crash would lose "
+        f"what was answered. {_SET_MODE}"
+    ),
+    (
+        "The database does not sync its disk (fsync is off): a crash of its machine would lose "
+        "what was answered, or all. Turn it on by ALTER SYSTEM SET fsync = on"
+    ),
+)
+
+
+def check(connection: psycopg.Connection[Any], *, allows_unsafe: bool = False) -> str | None:
     """
     Check version and settings of the server, and the way to it; return what is doubtful.
 
@@ -283,17 +300,17 @@ def check(connection: psycopg.Connection[Any], *, allows_async: bool = False) ->
         raise StoreRefused(
             f"The server is PostgreSQL {version}: use one from {OLDEST} to {NEWEST}."
         )
-    asked = "SELECT current_setting('synchronous_commit'), pg_backend_pid()"
-    ((mode, session),) = connection.execute(asked).fetchall()
+    ((*found, standbys, session),) = connection.execute(ASKED).fetchall()
     # A pooler has sessions of its own, of which it tells other numbers.
     if connection.prepare_threshold is not None and session != connection.info.backend_pid:
         raise StoreRefused(f"The database can't be used: {_POOLED}")
-    if mode != "off":
-        return None
-    said = (
-        "The database does not wait for the disk (synchronous_commit is off): its crash would lose "
-        "what was answered. Turn it on by ALTER ROLE … SET synchronous_commit = on"
-    )
-    if allows_async:
-        return f"{said}; --unsafe-store allows it"
-    raise StoreRefused(f"{said}, or start with --unsafe-store.")
+    said = [text for value, text in zip(found, _UNSAFE, strict=True) if value == "off"]
+    if said and not allows_unsafe:
+        raise StoreRefused(f"{said[0]}, or start with --unsafe-store.")
+    doubtful = [f"{each}; --unsafe-store allows it." for each in said]
+    if standbys and (mode := found[0]) in ("local", "remote_write"):
+        doubtful.append(
+            f"Commits do not wait for the standby's disk (synchronous_commit is {mode}): what was "
+            f"answered may be lost with the primary. {_SET_MODE}."
+        )
+    return " ".join(doubtful) or None
