@@ -70,7 +70,7 @@ def serve_command(
     @click.option(
         "--unsafe-store",
         is_flag=True,
-        help="Start even if the database does not wait for its disk.",
+        help="Start even if a crash of the database's machine would lose events.",
     )
     @click.option(
         "--host",

@@ -30,7 +30,7 @@ def check_store(options: PostgresOptions) -> str | None:
     """Return what is doubtful. Raises CannotStart: a home could not use the database."""
     connecting = Connecting(options.parameters, prepares=not options.is_pooled)
     try:
-        return connecting.check(allows_async=options.allows_async)
+        return connecting.check(allows_unsafe=options.allows_unsafe)
     except InvalidSettings as error:
         raise CannotStart(error.message) from None
 
@@ -64,7 +64,7 @@ class PostgresHome(SqlHome):
             self._connecting,
             threads,
             told=clock.storage_answered,
-            allows_async=options.allows_async,
+            allows_unsafe=options.allows_unsafe,
         )
         self._make = partial(make_store, **self._options)
 

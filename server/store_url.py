@@ -17,7 +17,7 @@ class PostgresOptions(NamedTuple):
 
     parameters: Mapping[str, Any]
     is_pooled: bool = False  # by a pool that gives each transaction another session
-    allows_async: bool = False  # though it does not wait for its disk
+    allows_unsafe: bool = False  # though a crash would lose what was answered
 
 
 def store_setting(environ: Mapping[str, str]) -> str | None:

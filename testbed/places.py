@@ -56,7 +56,7 @@ class InDatabase:
 
     @property
     def options(self) -> Sequence[str]:
-        return "--store", self.url
+        return "--unsafe-store", "--store", self.url
 
     def rows(self, statement: str, *parameters: object) -> Rows:
         with psycopg.connect(self.url, cursor_factory=psycopg.RawCursor, autocommit=True) as other:

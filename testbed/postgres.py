@@ -203,7 +203,9 @@ class PostgresServer:
         """
         connecting = Connecting(read_url(self.url()))
         name = schema or self.new_schema()
-        database = PostgresDatabase(connecting, threads, schema=name, boottime=boottime)
+        database = PostgresDatabase(
+            connecting, threads, schema=name, boottime=boottime, allows_unsafe=True
+        )
         with closing(PostgresStore(database, threads=threads, **options)) as it:
             yield it
 

@@ -98,7 +98,7 @@ class PostgresStage(NamedTuple):
                 account=ACCOUNT,
                 servers=[
                     AttackedProcess(
-                        options=("--store", each, *["--pooled"] * self.is_pooled),
+                        options=("--unsafe-store", "--store", each, *["--pooled"] * self.is_pooled),
                         settings=server_settings(
                             **SETTINGS, **{LEASES: str(self.leases), AHEAD: str(ahead)}
                         ),

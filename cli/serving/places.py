@@ -91,4 +91,4 @@ def _choose(
         raise CommandFailed(str(error)) from None
     if not parameters:
         raise CommandFailed("name either --data FOLDER or --store URL: it has all data")
-    return PostgresOptions(parameters, is_pooled=is_pooled, allows_async=is_unsafe)
+    return PostgresOptions(parameters, is_pooled=is_pooled, allows_unsafe=is_unsafe)

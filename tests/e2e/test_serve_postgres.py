@@ -38,7 +38,7 @@ class OnPostgres(Serve):
     """A running `pushgrid serve --store …`, on a free port."""
 
     def __init__(self, folder: Path, *options: str, **environ: str) -> None:
-        command = [sys.executable, "-m", "cli", "serve", "--port", "0", *options]
+        command = [sys.executable, "-m", "cli", "serve", "--unsafe-store", "--port", "0", *options]
         kept = {name: text for name, text in os.environ.items() if "PUSHGRID" not in name}
         own = {"PYTHONPATH": str(ROOT), "HOME": str(folder), **_OPEN, **environ}
         Command.__init__(self, command, folder, kept | own)

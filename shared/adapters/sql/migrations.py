@@ -7,11 +7,11 @@ what the one before reads, until none of those is left.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from shared import VERSION
+from shared.adapters.sql.database import Row, StoreRefused
 
 
 class Migration(NamedTuple):
@@ -150,11 +150,19 @@ def migrations(dialect: str) -> Sequence[Migration]:
     ]
 
 
-def refusal(database: Path, oldest: int, program: str) -> str:
-    """Say why this program can't use a database, and what to do."""
-    return (
-        f"'{database}' was last used by a newer Pushgrid, and its schema can't be used by this one "
-        f"({VERSION}): it takes Pushgrid {program} or newer (schema {oldest}). Install that, or, "
-        "by 'pushgrid restore', take a copy of before from the folder 'backups' beside it, which "
-        "lacks what came after it."
-    )
+def last_migration(rows: Callable[[str], Sequence[Row]], database: str, way_back: str = "") -> int:
+    """
+    Return the number of the last migration of a database that has one.
+
+    Raises:
+        StoreRefused: it takes a program that knows more of them than this one.
+    """
+    found = "SELECT number, oldest, program FROM migrations ORDER BY number DESC LIMIT 1"
+    ((number, oldest, program),) = rows(found)
+    if oldest > LATEST:
+        raise StoreRefused(
+            f"{database} was last used by a newer Pushgrid, and its schema can't be used by this "
+            f"one ({VERSION}): it takes Pushgrid {program} or newer (schema {oldest}). "
+            f"Install that{way_back}."
+        )
+    return int(number)

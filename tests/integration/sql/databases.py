@@ -19,6 +19,7 @@ from shared.adapters.sql.sqlite.database import SqliteDatabase
 from shared.adapters.sql.sqlite.folder import Folder
 from shared.adapters.threads import SystemThreads
 from shared.clock import Clock, SystemClock
+from shared.engine.ports import Threads
 from testbed.postgres import ROLE, PostgresServer
 
 
@@ -27,24 +28,28 @@ class Schema:
 
     def __init__(self, server: PostgresServer) -> None:
         self._server = server
-        self._name = server.new_schema()
+        self.name = server.new_schema()
 
     @contextmanager
     def opened(self, clock: Clock | None, *, dies: bool = False) -> Iterator[PostgresStore]:
         """Open a store; others find one that *dies* dead, as they do after 45 s."""
         threads = SystemThreads()
-        with self._server.new_store(schema=self._name, clock=clock, threads=threads) as store:
+        with self._server.new_store(schema=self.name, clock=clock, threads=threads) as store:
             store.leases._for_others = 0  # There are none: what is put down is due at once.
             yield store
         if dies:
             self.judge(store)
 
     def store(
-        self, *, clock: Clock | None = None, boottime: Callable[[], float] = boottime
+        self,
+        *,
+        clock: Clock | None = None,
+        boottime: Callable[[], float] = boottime,
+        threads: Threads | None = None,
     ) -> AbstractContextManager[PostgresStore]:
         """Open a store beside others."""
         return self._server.new_store(
-            schema=self._name, clock=clock, boottime=boottime, threads=SystemThreads()
+            schema=self.name, clock=clock, boottime=boottime, threads=threads or SystemThreads()
         )
 
     def judge(self, store: PostgresStore) -> None:
@@ -58,7 +63,7 @@ class Schema:
     def do(self, statement: str, *parameters: object) -> list[Row]:
         """Run a statement in the schema."""
         with self._server.connected(ROLE) as connection:
-            connection.execute(f"SET search_path = {self._name}".encode())
+            connection.execute(f"SET search_path = {self.name}".encode())
             cursor = psycopg.RawCursor(connection)
             cursor.execute(statement.encode(), parameters or None)
             return list(cursor.fetchall()) if cursor.description else []

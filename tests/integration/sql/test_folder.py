@@ -210,8 +210,7 @@ _OTHER = Migration(2, 2, "9.9", "DROP TABLE payloads;")
 
 def _steps(monkeypatch: pytest.MonkeyPatch, *more: Migration) -> None:
     monkeypatch.setattr(migrations, "_STEPS", (migrations._STEPS[0], *more))
-    for module in ("migrations", "sqlite.files"):
-        monkeypatch.setattr(f"shared.adapters.sql.{module}.LATEST", 1 + len(more))
+    monkeypatch.setattr(migrations, "LATEST", 1 + len(more))
 
 
 def test_the_file_is_copied_before_it_is_changed(

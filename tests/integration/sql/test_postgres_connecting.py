@@ -7,7 +7,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from functools import partial
 from itertools import pairwise
 from threading import Barrier, Event, Thread
@@ -55,6 +55,43 @@ def test_after_a_failure_a_server_comes_back_at_a_time_of_its_own() -> None:
         [0.1, 0.1, 0.2, 0.4, 0.8, 1.0],
         [0.2, 0.3, 0.6, 1.2, 2.4, 3.0],
     ]
+
+
+@pytest.mark.parametrize("names", ["host=127.0.0.1,127.0.0.1", "hostaddr=127.0.0.1,127.0.0.1"])
+def test_of_several_hosts_the_one_that_answered_last_is_asked_first(
+    postgres: PostgresServer, names: str
+) -> None:
+    """A former primary that does not answer keeps one connection waiting, and no other."""
+    asked: list[str] = []
+    down = {"one"}
+
+    def connect(name: str) -> socket.socket:
+        asked.append(name)
+        if name in down:
+            raise ConnectionRefusedError
+        return socket.create_connection(("127.0.0.1", postgres.port))
+
+    def ask() -> list[str]:
+        asked.clear()
+        it.open().close()
+        return asked
+
+    with ExitStack() as stack:
+        one, two, three = (
+            stack.enter_context(closing(TcpProxy(partial(connect, name))))
+            for name in ("one", "two", "three")
+        )
+        ports = f"{one.port},{two.port},{three.port}"
+        url = f"postgresql://{ROLE}:{PASSWORD}@/{DATABASE}?{names},127.0.0.1&port={ports}"
+        it = Connecting(read_url(url), seconds=lambda: 0.0)
+        assert ask() == ["one", "two"]
+        assert ask() == ["two"]
+        down.clear()
+        assert ask() == ["two"]
+        down.update(("two", "three"))
+        assert ask() == ["two", "three", "one"]
+        assert ask() == ["one"]
+        assert it.place.endswith("on 127.0.0.1,127.0.0.1,127.0.0.1")
 
 
 class Asked:
@@ -129,6 +166,7 @@ class Away:
             SystemThreads(monotonic=self._now),
             schema=server.new_schema(),
             boottime=self._now,
+            allows_unsafe=True,
         )
 
     def _now(self) -> float:

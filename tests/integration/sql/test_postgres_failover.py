@@ -60,7 +60,7 @@ def test_what_a_process_had_in_hand_at_a_failover_is_claimed_anew() -> None:
         hosts = f"host={primary.folder},{standby.folder}&port={primary.port},{standby.port}"
         url = f"postgresql://{ROLE}@/{DATABASE}?{hosts}"
         threads = SystemThreads()
-        database = PostgresDatabase(Connecting(read_url(url)), threads)
+        database = PostgresDatabase(Connecting(read_url(url)), threads, allows_unsafe=True)
         with closing(PostgresStore(database, threads=threads)) as store:
             asyncio.run(asyncio.wait_for(play(store, primary, standby), 120))
 
@@ -69,7 +69,9 @@ def test_a_connection_whose_server_has_become_a_standby_is_a_dead_one() -> None:
     """As behind a pool, which may lead elsewhere: the write is done on a new one."""
     with running_postgres() as primary, running_postgres(follows=primary) as standby:
         threads = SystemThreads()
-        database = PostgresDatabase(Connecting(read_url(primary.url())), threads)
+        database = PostgresDatabase(
+            Connecting(read_url(primary.url())), threads, allows_unsafe=True
+        )
         with closing(PostgresStore(database, threads=threads)) as store:
             leads_there = read_url(standby.url()) | {"target_session_attrs": "any"}
             store.database._committer.close()
@@ -104,6 +106,6 @@ def test_a_process_that_runs_while_a_copy_is_restored_begins_anew() -> None:
 
     with running_postgres() as server:
         threads = SystemThreads()
-        database = PostgresDatabase(Connecting(read_url(server.url())), threads)
+        database = PostgresDatabase(Connecting(read_url(server.url())), threads, allows_unsafe=True)
         with closing(PostgresStore(database, threads=threads)) as store:
             asyncio.run(asyncio.wait_for(play(store, server), 120))

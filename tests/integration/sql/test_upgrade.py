@@ -41,8 +41,7 @@ def left_by_schema_1(folder: Path) -> Path:
 def know(monkeypatch: pytest.MonkeyPatch, *steps: Migration) -> None:
     """Let this be a program that has these steps, too."""
     monkeypatch.setattr(migrations, "_STEPS", (*migrations._STEPS, *steps))
-    for module in ("migrations", "sqlite.files"):
-        monkeypatch.setattr(f"shared.adapters.sql.{module}.LATEST", migrations._STEPS[-1].number)
+    monkeypatch.setattr(migrations, "LATEST", migrations._STEPS[-1].number)
 
 
 def schema(database: Path) -> Sequence[str]:

@@ -21,6 +21,7 @@ from shared.adapters.sql.database import Catalogue, Row, StoreRefused, new_id
 from shared.adapters.sql.dialects import MOST_NUMBER, NUMBER_BITS
 from shared.adapters.sql.group_writer import GroupWrite, WriteResult, unavailable
 from shared.adapters.sql.postgres.connecting import Connecting, is_pooled
+from shared.adapters.sql.postgres.schema import schema_of
 from shared.adapters.sql.postgres.transaction import ENDED, LOST, Process, Transaction
 from shared.adapters.sql.tally import CountedRows
 from shared.engine.ports import Threads
@@ -372,7 +373,13 @@ class PostgresCommitter:
             self.own, self._is_doubtful = own, is_doubtful
 
     def _register(self, former: Process | None = None) -> Own:
-        """Be a process that nobody knows, in place of a *former* one. Raises psycopg.Error."""
+        """
+        Be a process that nobody knows, in place of a *former* one.
+
+        Raises:
+            StoreRefused: a newer program has come, and this one is too old for its schema.
+            psycopg.Error: it can't be stored.
+        """
         connection, sent = self._open(), self._boottime()
         try:
             transaction = Transaction(connection, self._schema)
@@ -389,8 +396,9 @@ class PostgresCommitter:
                 " VALUES (?, ?, 0, ?, ?)",
                 *(*process, transaction.timeline),
             )
+            schema_of(transaction, self._connecting.place)  # A migration waits since the insert.
             transaction.execute("COMMIT")
-        except psycopg.Error:
+        except (psycopg.Error, StoreRefused):
             self.close()
             raise
         return Own(process, 0, sent)

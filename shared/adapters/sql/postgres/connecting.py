@@ -18,6 +18,7 @@ from psycopg.pq import Conninfo
 from psycopg.types.numeric import Int8Dumper
 
 from shared.adapters.sql.database import StoreRefused
+from shared.adapters.sql.postgres.schema import check_schema
 
 SCHEMA = "pushgrid"
 OLDEST, NEWEST = 14, 18  # versions of the server
@@ -34,6 +35,7 @@ _DEFAULTS = {
     "keepalives_count": 3,
     "tcp_user_timeout": 10_000,
 }
+_OF_HOSTS = ("host", "hostaddr", "port")  # a value, or one for each
 _CHANCE = SystemRandom()
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0  # seconds between tries to connect, on average
 #: The parameters that libpq itself would not show.
@@ -85,6 +87,7 @@ class Connecting:
         connect: Callable[..., psycopg.Connection[Any]] = psycopg.connect,
     ) -> None:
         self._parameters = {**_DEFAULTS, **parameters}
+        self._hosts: Mapping[str, str] = {}  # of several, from the one on that has answered last
         self._prepares = prepares
         self._seconds = seconds
         self._chance = chance
@@ -107,7 +110,7 @@ class Connecting:
                 autocommit=True,
                 prepare_threshold=5 if self._prepares else None,
                 cursor_factory=psycopg.RawCursor,
-                **self._parameters,
+                **{**self._parameters, **self._hosts},
             )
         except psycopg.Error as error:
             self._why = str(error)
@@ -115,14 +118,17 @@ class Connecting:
             self._again_at = self._seconds() + self._pause * (0.5 + self._chance())
             raise
         self._pause = 0.0
+        self._hosts = _as_from(self._parameters, connection)
         connection.adapters.register_dumper(int, Int8Dumper)
         return connection
 
-    def check(self, *, allows_async: bool = False) -> str | None:
-        """Return what is doubtful. Raises StoreRefused: the database can't be used."""
+    def check(self, *, allows_unsafe: bool = False) -> str | None:
+        """Return what is doubtful. Raises StoreRefused: a server could not use the database."""
         try:
             with self.open() as connection:
-                return check(connection, allows_async=allows_async)
+                doubtful = check(connection, allows_unsafe=allows_unsafe)
+                check_schema(connection, SCHEMA, self.place)
+                return doubtful
         except psycopg.Error as error:
             raise self.refusal(error) from None
 
@@ -201,6 +207,13 @@ _REMEDIES: tuple[tuple[str, str], ...] = (
             f"… TO …, or ALTER SCHEMA {SCHEMA} OWNER TO … with its tables."
         ),
     ),
+    (
+        "55P03$",
+        (
+            "somebody holds its tables, such as a dump, an open transaction, or a commit that "
+            "waits for a standby: pg_stat_activity shows who. Let that end."
+        ),
+    ),
     ("42P01", "no server has made its tables yet. Start one, or name its database."),
     (
         "could not translate host name|not known|failed to resolve",
@@ -226,6 +239,24 @@ def _remedy(error: psycopg.Error) -> str:
     return next((remedy for sign, remedy in _REMEDIES if re.search(sign, text)), "")
 
 
+def _as_from(
+    parameters: Mapping[str, Any], connection: psycopg.Connection[Any]
+) -> Mapping[str, str]:
+    """
+    Return the hosts of a URL with several, in turn from that of *connection* on.
+
+    So only the first connection waits for a host that does not answer, such as a former primary's.
+    """
+    found = {each: str(parameters[each]).split(",") for each in _OF_HOSTS if each in parameters}
+    for _ in range(max(map(len, found.values()), default=1) - 1):
+        first = {each: values[0] for each, values in found.items()}
+        here = connection.info.host, str(connection.info.port)
+        if (first.get("host") or first.get("hostaddr"), first.get("port", here[1])) == here:
+            break
+        found = {each: [*values[1:], values[0]] for each, values in found.items()}
+    return {each: ",".join(values) for each, values in found.items()}
+
+
 def is_pooled(error: psycopg.Error) -> bool:
     """Tell whether a statement was not the one that had been prepared."""
     return _remedy(error) == _POOLED
@@ -240,7 +271,24 @@ def cut(connection: psycopg.Connection[Any]) -> None:
         return
 
 
-def check(connection: psycopg.Connection[Any], *, allows_async: bool = False) -> str | None:
+_SET_MODE = "Turn it on by ALTER ROLE … SET synchronous_commit = on"
+ASKED = (  # of the server and the session
+    "SELECT current_setting('synchronous_commit'), current_setting('fsync'),"
+    " current_setting('synchronous_standby_names'), pg_backend_pid()"
+)
+_UNSAFE = (  # where the first two are off
+    (
+        "The database does not wait for the disk (synchronous_commit is off): its crash would lose "
+        f"what was answered. {_SET_MODE}"
+    ),
+    (
+        "The database does not sync its disk (fsync is off): a crash of its machine would lose "
+        "what was answered, or all. Turn it on by ALTER SYSTEM SET fsync = on"
+    ),
+)
+
+
+def check(connection: psycopg.Connection[Any], *, allows_unsafe: bool = False) -> str | None:
     """
     Check version and settings of the server, and the way to it; return what is doubtful.
 
@@ -252,17 +300,17 @@ def check(connection: psycopg.Connection[Any], *, allows_async: bool = False) ->
         raise StoreRefused(
             f"The server is PostgreSQL {version}: use one from {OLDEST} to {NEWEST}."
         )
-    asked = "SELECT current_setting('synchronous_commit'), pg_backend_pid()"
-    ((mode, session),) = connection.execute(asked).fetchall()
+    ((*found, standbys, session),) = connection.execute(ASKED).fetchall()
     # A pooler has sessions of its own, of which it tells other numbers.
     if connection.prepare_threshold is not None and session != connection.info.backend_pid:
         raise StoreRefused(f"The database can't be used: {_POOLED}")
-    if mode != "off":
-        return None
-    said = (
-        "The database does not wait for the disk (synchronous_commit is off): its crash would lose "
-        "what was answered. Turn it on by ALTER ROLE … SET synchronous_commit = on"
-    )
-    if allows_async:
-        return f"{said}; --unsafe-store allows it"
-    raise StoreRefused(f"{said}, or start with --unsafe-store.")
+    said = [text for value, text in zip(found, _UNSAFE, strict=True) if value == "off"]
+    if said and not allows_unsafe:
+        raise StoreRefused(f"{said[0]}, or start with --unsafe-store.")
+    doubtful = [f"{each}; --unsafe-store allows it." for each in said]
+    if standbys and (mode := found[0]) in ("local", "remote_write"):
+        doubtful.append(
+            f"Commits do not wait for the standby's disk (synchronous_commit is {mode}): what was "
+            f"answered may be lost with the primary. {_SET_MODE}."
+        )
+    return " ".join(doubtful) or None

@@ -14,6 +14,7 @@ import psycopg
 from shared import telemetry
 from shared.adapters.sql.database import ReadTransaction
 from shared.adapters.sql.postgres.connecting import SCHEMA, Connecting
+from shared.adapters.sql.postgres.schema import schema_of
 from shared.adapters.sql.postgres.transaction import Process, Transaction
 from shared.engine.ports import Threads
 from shared.errors import StorageUnavailable
@@ -148,10 +149,11 @@ def reading(connecting: Connecting) -> Iterator[Callable[[Callable[[ReadTransact
     Give what reads the database, whose servers may run, without being one of them.
 
     Raises:
-        StoreRefused: there is no store, or it can't be read.
+        StoreRefused: there is no store, or it can't be read, or takes a newer program.
     """
     try:
         with connecting.open() as connection:
+            _read(connection, SCHEMA, lambda reading: schema_of(reading, connecting.place))
             yield partial(_read, connection, SCHEMA)
     except psycopg.Error as error:
         raise connecting.refusal(error) from None

@@ -52,7 +52,7 @@ class PostgresDatabase:
         threads: Threads,
         *,
         schema: str = SCHEMA,
-        allows_async: bool = False,
+        allows_unsafe: bool = False,
         told: Callable[[datetime, float], object] = lambda _, __: None,
         boottime: Callable[[], float] = boottime,
         draw: Callable[[int], int] = randbits,
@@ -66,10 +66,10 @@ class PostgresDatabase:
         self.time = DatabaseTime(boottime)
         try:
             with connecting.open() as connection:
-                if doubtful := check(connection, allows_async=allows_async):
+                if doubtful := check(connection, allows_unsafe=allows_unsafe):
                     telemetry.warning("storage.unsafe", detail=doubtful)
                 self.time.tell(connection.execute(f"SELECT {MICROS}".encode()).fetchall()[0][0])
-                migrate(connection, schema, connecting.place)
+                migrate(connection, schema, connecting.place, threads)
         except psycopg.Error as error:
             raise connecting.refusal(error) from None
         self._committer = PostgresCommitter(

@@ -10,13 +10,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import psycopg
+from psycopg.errors import InsufficientPrivilege, LockNotAvailable
 
-from shared import VERSION
-from shared.adapters.sql.database import Catalogue, StoreRefused
-from shared.adapters.sql.migrations import LATEST, migrations
-from shared.adapters.sql.postgres.transaction import LOST, TIMELINE, Transaction
+from shared import telemetry
+from shared.adapters.sql.database import Catalogue, ReadTransaction
+from shared.adapters.sql.migrations import last_migration, migrations
+from shared.adapters.sql.postgres.transaction import ALL_ENDED, LOST, TIMELINE, Transaction
+from shared.engine.ports import Threads
 
-_MIGRATION_LOCK_MS = 60_000
+_LOCKED_MS = 500  # that servers wait behind a migration which waits itself
+_PAUSE, _WAITED_FOR = 3.0, 60.0  # seconds between tries, and of all
 _VACUUMED = (
     "autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000,"
     " autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 1000,"
@@ -61,35 +64,105 @@ STATEMENTS: Mapping[int, Sequence[str]] = {
 }
 
 
-def migrate(connection: psycopg.Connection[Any], schema: str, place: str) -> None:
+#: Whether a role may make the schema, or all that it needs in it.
+_MAY = """
+    SELECT COALESCE(
+      (SELECT has_schema_privilege(oid, 'USAGE') AND has_schema_privilege(oid, 'CREATE')
+       FROM pg_namespace WHERE nspname = ?),
+      has_database_privilege(current_database(), 'CREATE')
+    ) AND NOT EXISTS (
+      SELECT 1 FROM pg_tables WHERE schemaname = ? AND NOT pg_has_role(tableowner, 'USAGE')
+    )
+"""
+
+
+def schema_of(transaction: ReadTransaction, place: str) -> int:
     """
-    Bring a schema of the database at *place* up to date; keep one that is newer.
+    Return the number of the last migration of the database at *place*, 0 if it is new.
+
+    Raises:
+        StoreRefused: it takes a program that knows more of them than this one.
+    """
+    if transaction.rows("SELECT to_regclass('migrations')") == [(None,)]:
+        return 0
+    return last_migration(transaction.rows, f"The database {place}")
+
+
+def check_schema(connection: psycopg.Connection[Any], schema: str, place: str) -> None:
+    """
+    Return if a server could bring a schema up to date; nothing is locked.
 
     Raises:
         StoreRefused: it is of a program that this one is too old for.
+        psycopg.Error: the role may not make it, or another role owns it.
     """
     transaction = Transaction(connection, schema)
+    transaction.begin_reading()
+    schema_of(transaction, place)
+    if transaction.rows(_MAY, schema, schema) != [(True,)]:
+        raise InsufficientPrivilege
+    transaction.execute("COMMIT")
+
+
+def migrate(connection: psycopg.Connection[Any], schema: str, place: str, threads: Threads) -> None:
+    """
+    Bring a schema of the database at *place* up to date; keep one that is newer.
+
+    While somebody holds its tables, servers that run are kept waiting for moments only.
+
+    Raises:
+        StoreRefused: it is of a program that this one is too old for.
+        psycopg.Error: it can't be done, or somebody holds the tables for long.
+    """
+    give_up_at = threads.monotonic() + _WAITED_FOR
+    while True:
+        try:
+            _migrate(connection, schema, place)
+        except LockNotAvailable:
+            connection.execute("ROLLBACK")
+            if threads.monotonic() >= give_up_at:
+                raise
+            telemetry.warning("store.migration_waits", schema=schema)
+            threads.sleep(_PAUSE)
+        else:
+            return
+
+
+def _migrate(connection: psycopg.Connection[Any], schema: str, place: str) -> None:
+    transaction = Transaction(connection, schema)
     transaction.begin_without()
-    transaction.execute(f"SET LOCAL lock_timeout = {_MIGRATION_LOCK_MS}")
+    number, steps = schema_of(transaction, place), migrations("postgresql")
+    done = [each for each in steps if each.number <= number]
+    todo = steps[len(done) :]
+    if not todo:
+        transaction.execute("COMMIT")
+        return
+    transaction.execute(f"SET LOCAL lock_timeout = {_LOCKED_MS}")
+    if done and todo[-1].oldest > done[-1].oldest:
+        _end_processes(transaction)
     transaction.lock_catalogue(Catalogue.EXCLUSIVE)
+    if schema_of(transaction, place) != number:  # Another server was first.
+        transaction.execute("ROLLBACK")
+        _migrate(connection, schema, place)
+        return
     if not transaction.rows("SELECT 1 FROM pg_namespace WHERE nspname = ?", schema):
         transaction.execute(f'CREATE SCHEMA "{schema}"')
-    number, oldest, program = 0, 0, ""
-    if transaction.rows("SELECT to_regclass('migrations')") != [(None,)]:
-        latest = "SELECT number, oldest, program FROM migrations ORDER BY number DESC LIMIT 1"
-        ((number, oldest, program),) = transaction.rows(latest)
-    if oldest > LATEST:
-        raise StoreRefused(
-            f"The database {place} was last used by a newer Pushgrid, and its schema can't be used "
-            f"by this one ({VERSION}): it takes Pushgrid {program} or newer (schema {oldest}). "
-            "Install that."
+    for each in todo:
+        for statement in (*each.statements, *STATEMENTS.get(each.number, ())):
+            transaction.execute(statement)
+        transaction.run(
+            "INSERT INTO migrations (number, oldest, program) VALUES (?, ?, ?)",
+            *(each.number, each.oldest, each.program),
         )
-    for each in migrations("postgresql"):
-        if each.number > number:
-            for statement in (*each.statements, *STATEMENTS.get(each.number, ())):
-                transaction.execute(statement)
-            transaction.run(
-                "INSERT INTO migrations (number, oldest, program) VALUES (?, ?, ?)",
-                *(each.number, each.oldest, each.program),
-            )
     transaction.execute("COMMIT")
+
+
+def _end_processes(transaction: Transaction) -> None:
+    """
+    Let all that run begin anew, of which those that are too old are refused.
+
+    Each transaction of theirs has read the table, and each start has written to it before it looks
+    for the schema: so this waits for what is under way, before the catalogue is held, as they do.
+    """
+    transaction.execute("LOCK TABLE processes")
+    transaction.send(ALL_ENDED)

@@ -27,7 +27,8 @@ TIMELINE = "substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)"
 LOST = "PG001"  # what `hold` raises, if a process is not alive any more
 MICROS = "CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT)"  # the time now
 
-ENDED = f"UPDATE processes SET dead = TRUE, judged = {MICROS} WHERE id = ?"
+_DEAD = f"UPDATE processes SET dead = TRUE, judged = {MICROS}"
+ENDED, ALL_ENDED = f"{_DEAD} WHERE id = ?", f"{_DEAD} WHERE NOT dead"
 
 
 class Process(NamedTuple):

@@ -10,12 +10,16 @@ from pathlib import Path
 import apsw
 
 from shared.adapters.sql.database import Row, StoreRefused
-from shared.adapters.sql.migrations import LATEST, refusal
+from shared.adapters.sql.migrations import last_migration
 from shared.adapters.sql.sqlite.folder import FILE_MODE, Folder, sync
 from shared.errors import StorageUnavailable
 
 APPLICATION = 0x50475244  # "PGRD", in the file's header
 BUSY_MS = 5_000
+_WAY_BACK = (
+    ", or, by 'pushgrid restore', take a copy of before from the folder 'backups' beside it, which "
+    "lacks what came after it"
+)
 
 
 class Broken(Exception):
@@ -39,11 +43,7 @@ def schema_of(rows: Callable[[str], Sequence[Row]], database: Path) -> int:
     """
     if not rows("SELECT 1 FROM sqlite_schema WHERE name = 'migrations'"):
         return 0
-    found = "SELECT number, oldest, program FROM migrations ORDER BY number DESC LIMIT 1"
-    ((number, oldest, program),) = rows(found)
-    if oldest > LATEST:
-        raise StoreRefused(refusal(database, oldest, program))
-    return int(number)
+    return last_migration(rows, f"'{database}'", _WAY_BACK)
 
 
 def open_file(database: Path, connect: Connect) -> apsw.Connection:
