@@ -74,10 +74,10 @@ class Connection:
         return cursor
 
     @contextmanager
-    def pipeline(self) -> Iterator[None]:
+    def pipeline(self) -> Iterator[SimpleNamespace]:
         self._is_pipeline = True
         try:
-            yield
+            yield SimpleNamespace(sync=self.flush)
             self.flush()
         finally:
             self._is_pipeline, self._pending = False, []

@@ -214,7 +214,7 @@ def _in_sqlite(text: str) -> str:
 @cache
 def _constant(text: str) -> list[Row] | None:
     """Return what a statement answers whatever is stored; ``None``: it depends."""
-    if "pg_advisory_xact_lock" in text or text.startswith("SELECT set_config"):
+    if re.search("pg_advisory_xact_lock|pg_terminate_backend|^SELECT set_config", text):
         return [(None,)]
     known: dict[str, list[Row]] = {
         ASKED: [("on", "on", "", 1)],

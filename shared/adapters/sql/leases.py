@@ -61,6 +61,7 @@ AGAIN_IN = timedelta(minutes=1)  # after a failure
 _THREADS = 2  # for what the event loop must not wait for
 _LOOP_SECONDS = 2.0  # until the loop has taken what was stored
 _LEASE_AGAIN_SECONDS = 1.0  # between looks whether this process has its lease again
+_BACK_AGAIN_SECONDS = 0.1  # between tries to hand back
 
 
 class SqlLeases:
@@ -251,8 +252,13 @@ class SqlLeases:
 
     async def hand_back(self) -> None:
         self._is_open = False
+        out = {number for hand in self._hands.values() for number, _ in hand.out}
+        while True:  # for as long as who ends waits
+            with suppress(StorageUnavailable):
+                await self._let_go(out)
+                break
+            await asyncio.sleep(_BACK_AGAIN_SECONDS)
         self._forget()
-        await self._let_go({number for hand in self._hands.values() for number, _ in hand.out})
 
     async def close(self) -> None:
         self._is_open = False

@@ -124,7 +124,7 @@ class SqlSender:
         if (key := key_of(queue, receipt)) is None:
             return None
         message = self._leases.for_others(queue, self._new.make(text, visible_in))
-        there = "SELECT 1 FROM messages WHERE id = ? AND body = ?"
+        there = "SELECT 1 FROM messages WHERE id = ? AND receipt = ?"
 
         def then(is_replaced: bool | None) -> None:  # noqa: FBT001
             # After a failure it may be.
@@ -132,7 +132,7 @@ class SqlSender:
 
         is_replaced = await self._known(
             lambda writing: replace(writing, key, message),
-            is_stored=lambda writing: bool(writing.rows(there, key[0], message.body)),
+            is_stored=lambda writing: bool(writing.rows(there, key[0], key[2] + 1)),
             then=then,
         )
         return receipt._replace(version=str(key[2] + 1)) if is_replaced else None

@@ -324,3 +324,40 @@ async def test_who_does_not_know_what_is_in_hand_takes_no_other_number(
     await one.database.write_on_loop(lambda _: None)
     assert schema.holders() == [(id_of(one), 2)] * 2
     assert texts(await one.leases.claim(NEW, MOST)) == ["a", "b"]
+
+
+@pytest.mark.parametrize("is_stored", [True, False])
+async def test_what_is_replaced_by_the_same_in_a_commit_of_unknown_outcome_is_replaced_once(
+    schema: Schema,
+    store: Callable[..., PostgresStore],
+    monkeypatch: pytest.MonkeyPatch,
+    is_stored: bool,  # noqa: FBT001
+) -> None:
+    """The text does not tell whether it was; its receipt does, by which it goes on."""
+    one = store()
+    receipt = await one.sender.put(RETRIES, "same", HOUR)
+    cut = Cut(monkeypatch, is_stored=is_stored)
+    replaced = await one.sender.replace(RETRIES, receipt, "same", 2 * HOUR)
+    assert not cut.left
+    assert replaced
+    ((version,),) = schema.do("SELECT receipt FROM messages")
+    assert replaced.version == str(version)
+    assert await one.sender.take_back(RETRIES, replaced)
+
+
+@pytest.mark.parametrize("is_stored", [True, False])
+async def test_what_is_handed_back_in_a_commit_of_unknown_outcome_is_handed_back(
+    schema: Schema,
+    store: Callable[..., PostgresStore],
+    monkeypatch: pytest.MonkeyPatch,
+    is_stored: bool,  # noqa: FBT001
+) -> None:
+    """Else others had it only once this process has ended, or were told of a death."""
+    one = store()
+    await prime(one)
+    await one.sender.put_all(NEW, ["a", "b"])
+    cut = Cut(monkeypatch, is_stored=is_stored)
+    await one.leases.hand_back()
+    assert not cut.left
+    assert schema.holders() == []
+    assert schema.do("SELECT deaths FROM messages") == [(0,)] * 2

@@ -14,8 +14,11 @@ from functools import partial
 from threading import Event, Thread
 from typing import Any
 
+import pytest
+
 from shared.adapters.sql import messages
 from shared.adapters.sql.database import Catalogue, WriteOptions
+from shared.adapters.sql.postgres import transaction as transactions
 from shared.adapters.sql.postgres.database import PostgresDatabase
 from shared.adapters.sql.postgres.store import PostgresStore
 from shared.adapters.sql.postgres.transaction import Transaction
@@ -24,8 +27,8 @@ from shared.delivery.policy import EndReason, EndState
 from shared.engine.ports import Table
 from shared.engine.ports.settling import Answer, Ended, Settlement
 from shared.errors import StorageUnavailable
-from tests.integration.sql.databases import Schema
-from tests.integration.sql.test_leases import RETRIES, prime
+from tests.integration.sql.databases import Schema, id_of
+from tests.integration.sql.test_leases import MOST, NEW, RETRIES, prime
 from tests.integration.sql.test_postgres_leases import in_hand, settle
 from tests.integration.sql.test_settling import parts
 from tests.unit.arm.documents import subscription
@@ -141,3 +144,57 @@ def test_a_process_that_stops_inside_a_transaction_keeps_no_locks(
     shown = "SELECT current_setting('idle_in_transaction_session_timeout')"
     for call in (one.database.write, one.database.read, one.database.connections.apart):
         assert call(lambda transaction: transaction.rows(shown)) == [("5s",)]
+
+
+_HELD = (
+    "SELECT state FROM pg_stat_activity JOIN pg_locks USING (pid)"
+    " WHERE locktype = 'advisory' AND objsubid = 1 AND wait_event = 'ClientRead'"
+)
+
+
+def _states(schema: Schema) -> list[Any]:
+    """Return the states of sessions that hold a process and are silent, once there are such."""
+    while not (found := schema.do(_HELD)):
+        system_time.sleep(0.01)
+    return found
+
+
+@pytest.mark.parametrize("is_asked", [True, False], ids=["after an answer", "as it sends"])
+async def test_who_stops_in_a_group_is_ended_by_who_finds_it_dead(
+    schema: Schema,
+    store: Callable[..., PostgresStore],
+    monkeypatch: pytest.MonkeyPatch,
+    is_asked: bool,  # noqa: FBT001
+) -> None:
+    """Else nobody had what it has in hand; after an answer, the server's limit counts as well."""
+    silent = transactions.END_SILENT
+    monkeypatch.setattr(transactions, "END_SILENT", silent.replace("5000", "0"))
+    one, two = store(), store()
+    lease = await in_hand(one)
+    begun, go_on = Event(), Event()
+
+    def stop(transaction: Any) -> None:
+        change = "UPDATE state SET value = value"
+        if is_asked:
+            transaction.run(change)
+        else:
+            transaction.send(change)
+            transaction.send(change)  # What was sent before is on its way then.
+        begun.set()
+        go_on.wait(60)
+
+    stopped = asyncio.create_task(one.database.write_on_loop(stop))
+    try:
+        assert await asyncio.to_thread(begun.wait, 60)
+        wanted = [("idle in transaction" if is_asked else "active",)]
+        assert await asyncio.to_thread(_states, schema) == wanted
+        processes = two.database.processes
+        await asyncio.to_thread(processes.observe)
+        seen, _ = processes._seen[id_of(one)]
+        await asyncio.to_thread(processes._judge, id_of(one), seen)
+        (found,) = await two.leases.claim(NEW, MOST)
+        assert found.body == lease.body
+    finally:
+        go_on.set()
+        await asyncio.wait([stopped])
+    assert isinstance(stopped.exception(), StorageUnavailable)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -23,6 +23,14 @@ _LOCAL = (
 )
 _BEGIN_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _LOCAL_READ = f"{_LOCAL}, set_config('statement_timeout', '{_READ_MS}', true)"
+#: Ends the sessions of this database that hold a process, and whose client says nothing.
+END_SILENT = (
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity JOIN pg_locks USING (pid)"
+    " WHERE locktype = 'advisory' AND objsubid = 1"
+    " AND (CAST(classid AS BIGINT) << 32 | CAST(objid AS BIGINT)) = $1"
+    " AND datname = current_database() AND wait_event = 'ClientRead'"
+    f" AND state_change < clock_timestamp() - INTERVAL '{_IDLE_MS} ms'"
+)
 TIMELINE = "substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)"
 LOST = "PG001"  # what `hold` raises, if a process is not alive any more
 MICROS = "CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT)"  # the time now
@@ -48,15 +56,22 @@ class Transaction:
     """
     WriteTransaction on *connection*, which may be in a pipeline.
 
-    *is_repeat*: what is stored may be stored already.
+    *sync* ends what the pipeline has sent, so that the server waits for more no longer than it does
+    without one. *is_repeat*: what is stored may be stored already.
     """
 
     dialect = POSTGRESQL
 
     def __init__(
-        self, connection: psycopg.Connection[Any], schema: str, *, is_repeat: bool = False
+        self,
+        connection: psycopg.Connection[Any],
+        schema: str,
+        *,
+        sync: Callable[[], object] = lambda: None,
+        is_repeat: bool = False,
     ) -> None:
         self._connection = connection
+        self._sync = sync
         self._schema = schema
         self.is_repeat = is_repeat
         self.changes = 0  # statements that may have changed something
@@ -64,13 +79,16 @@ class Transaction:
 
     def rows(self, statement: str, *parameters: object) -> list[Row]:
         self.changes += not statement.startswith("SELECT")
-        return self.execute(statement, parameters).fetchall()
+        cursor = self.execute(statement, parameters)
+        self._sync()
+        return cursor.fetchall()
 
     def run(self, statement: str, *parameters: object) -> int:
         self.changes += 1
         cursor = self.execute(statement, parameters)
+        self._sync()
         try:
-            cursor.fetchone()  # In a pipeline, this waits for the result.
+            cursor.fetchone()
         except psycopg.ProgrammingError as error:
             if error.sqlstate:
                 raise
@@ -117,7 +135,13 @@ class Transaction:
         self.execute(_LOCAL_READ, [self._schema])
 
     def exclude(self, process: int) -> None:
-        """Wait until no transaction holds a process; first of all, since it waits for others."""
+        """
+        Wait until no transaction holds a process; first of all, since it waits for others.
+
+        One that is held by silence is ended: what a pipeline has sent without a sync may wait for
+        its next statement for ever.
+        """
+        self.execute(END_SILENT, [process])
         self.execute("SELECT pg_advisory_xact_lock($1)", [process])
 
     def lock_catalogue(self, catalogue: Catalogue) -> None:
