@@ -41,7 +41,8 @@ _INSERT_PART = (
 )
 _INSERT_PAYLOAD = "INSERT INTO message_payloads (message, payload) VALUES (?, ?)"
 MINE = "id = ? AND run = ?"  # a message in hand
-UNTAKEN = "id = ? AND queue = ? AND receipt = ? AND run = 0"  # a message by what `key_of` returns
+#: A message by what `key_of` returns; by the index of what is due, others would be read.
+UNTAKEN = "id = ? AND queue = ? AND receipt = ? AND run + 0 = 0"
 
 
 class NewMessage(NamedTuple):
