@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
+from collections.abc import Callable
 from contextlib import closing, suppress
 
 from shared.adapters.sql.postgres.connecting import Connecting, read_url
@@ -20,6 +21,7 @@ from shared.engine.ports.leases import Lease
 from shared.engine.ports.settling import Answer, Settlement
 from shared.errors import StorageUnavailable
 from testbed.postgres import DATABASE, ROLE, PostgresServer, running_postgres
+from tests.integration.sql.databases import Schema
 from tests.integration.sql.test_leases import MOST, NEW
 from tests.integration.sql.test_postgres_leases import in_hand, settle
 from tests.integration.sql.test_settling import parts
@@ -107,3 +109,20 @@ def test_a_process_that_runs_while_a_copy_is_restored_begins_anew() -> None:
         database = PostgresDatabase(Connecting(read_url(server.url())), threads)
         with closing(PostgresStore(database, threads=threads)) as store:
             asyncio.run(asyncio.wait_for(play(store, server), 120))
+
+
+def test_a_version_of_the_catalogue_does_not_come_back(
+    schema: Schema, store: Callable[..., PostgresStore]
+) -> None:
+    """Who has read what was lost would take another change for it."""
+    one = store()
+
+    def put(name: str) -> int:
+        one.documents.put(Table.TOPICS, "topic", name, {}, None)
+        return one.documents.read_version()
+
+    kept, lost = put("orders"), put("lost")
+    schema.do("DELETE FROM documents WHERE name = 'lost'")
+    schema.do("UPDATE state SET value = $1 WHERE name = 'catalogue'", kept)
+    assert one.documents.read_version() == kept
+    assert put("bills") not in (kept, lost)
