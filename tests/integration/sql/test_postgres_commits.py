@@ -20,15 +20,19 @@ import pytest
 from pushgrid.testing.memory import Counted
 from shared.adapters.sql import hand as hand_module
 from shared.adapters.sql import leases as leases_module
+from shared.adapters.sql.database import Write
 from shared.adapters.sql.hand import receipt_of
 from shared.adapters.sql.messages import parts_of
 from shared.adapters.sql.postgres import committer as committer_module
+from shared.adapters.sql.postgres.connecting import cut
+from shared.adapters.sql.postgres.database import PostgresDatabase
 from shared.adapters.sql.postgres.store import PostgresStore
 from shared.adapters.sql.postgres.transaction import Transaction
 from shared.delivery.messages.message import MessagePart
 from shared.engine.ports.settling import Answer, FollowUp, Settlement
 from shared.errors import StorageUnavailable
 from shared.metrics import Metric, count_of, counts_of_text
+from testbed.postgres import PostgresServer, running_postgres
 from tests.integration.sql.databases import Cut, Schema, id_of
 from tests.integration.sql.test_leases import MOST, NEW, RETRIES, claimed, prime, running, texts
 from tests.integration.sql.test_postgres_leases import in_hand, settle
@@ -324,3 +328,56 @@ async def test_who_does_not_know_what_is_in_hand_takes_no_other_number(
     await one.database.write_on_loop(lambda _: None)
     assert schema.holders() == [(id_of(one), 2)] * 2
     assert texts(await one.leases.claim(NEW, MOST)) == ["a", "b"]
+
+
+def test_a_server_stays_unready_while_its_commits_wait_for_a_standby(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whether one has been given up, or one that writes nothing would succeed; it says for what."""
+    monkeypatch.setattr(committer_module, "_REPEATED_FOR", -1.0)
+    monkeypatch.setattr(committer_module, "_TRIES", 1)
+
+    def wait_for(server: PostgresServer, names: str) -> None:
+        server.do(f"ALTER SYSTEM SET synchronous_standby_names = '{names}'")
+        server.do("SELECT pg_reload_conf()")
+
+    with running_postgres() as server, Schema(server).store() as store:
+        database = store.database
+
+        def asked(write: Write[object]) -> Thread:
+            """Ask for a write, and return once its commit waits."""
+            thread = Thread(target=lambda: failed.append(_failure(database, write)))
+            thread.start()
+            waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+            while thread.is_alive() and server.do(waiting) == [(0,)]:
+                system_time.sleep(0.02)
+            return thread
+
+        failed = list[object]()
+        with server.connected() as other, other.transaction():
+            other.execute(f"LOCK TABLE {database._schema}.state".encode())
+            failing = asked(lambda writing: writing.run("UPDATE state SET value = value"))
+            failing.join()
+        assert "SyncRep" in database.fault
+        failed.clear()
+        wait_for(server, "away")
+        reading = asked(lambda writing: writing.rows("SELECT 1"))
+        assert "SyncRep" in database.fault
+        connection = database._committer.connection
+        assert connection
+        cut(connection)
+        reading.join()
+        assert isinstance(failed[0], StorageUnavailable)
+        assert "SyncRep" in database.fault
+        wait_for(server, "")
+        while _failure(database, lambda writing: writing.rows("SELECT 1")):
+            assert database.fault
+        assert database.fault == ""
+
+
+def _failure(database: PostgresDatabase, write: Write[object]) -> Exception | None:
+    try:
+        database.write(write)
+    except StorageUnavailable as error:
+        return error
+    return None

@@ -13,6 +13,7 @@ import psycopg
 import pytest
 import trustme
 
+from server import postgres_home
 from server.postgres_home import PostgresHome
 from server.store_url import PostgresOptions
 from shared.adapters.sql import migrations
@@ -258,8 +259,11 @@ def test_a_schema_of_another_role_is_refused_and_one_made_for_it_is_used(
     PostgresDatabase(connecting, SystemThreads(), schema=own).close()
 
 
-def test_a_server_whose_database_fails_as_it_begins_says_so(postgres: PostgresServer) -> None:
-    """As where it is told that it can't be used: by a sentence, and not by a traceback."""
+def test_a_server_whose_database_fails_as_it_begins_says_so(
+    postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch, logged: Logged
+) -> None:
+    """By a sentence, and not by a traceback; and meanwhile that it waits."""
+    monkeypatch.setattr(postgres_home, "_SLOW_SECONDS", 0.1)
     url = postgres.url(name := postgres.new_database())
     PostgresDatabase(Connecting(read_url(url)), SystemThreads()).close()
     clock = WatchedClock(SystemClock().now, time.monotonic)
@@ -268,8 +272,12 @@ def test_a_server_whose_database_fails_as_it_begins_says_so(postgres: PostgresSe
     with postgres.connected(database=name) as other:
         other.execute("BEGIN")
         other.execute("LOCK TABLE pushgrid.attempt_days")
-        with pytest.raises(StoreRefused, match=rf"{name}.*has failed.*timeout.*Try again"):
+        with pytest.raises(
+            StoreRefused, match=rf"{name}.*has failed.*a lock was not let go.*Try again"
+        ):
             asyncio.run(home.open(lambda *_: None, lambda _: True))
+    (line,) = logged("storage.waiting")
+    assert name in str(line["detail"])
 
 
 def test_the_script_of_the_containers_makes_all_that_servers_need() -> None:

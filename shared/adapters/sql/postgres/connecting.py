@@ -215,6 +215,14 @@ _REMEDIES: tuple[tuple[str, str], ...] = (
         "it is starting or stopping. Try again once it answers.",
     ),
     (
+        "55P03$|consuming input failed",
+        (
+            "it gave no answer, or a lock was not let go. If pg_stat_activity shows the wait_event "
+            "SyncRep, commits wait for a synchronous standby: start it, or take it out of "
+            "synchronous_standby_names. Else see whether the server runs, and who has the lock."
+        ),
+    ),
+    (
         "Connection refused|No such file|timeout expired|timed out",
         "nobody answers there. Start it, or correct host and port in the URL.",
     ),

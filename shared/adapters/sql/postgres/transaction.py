@@ -30,6 +30,7 @@ TIMELINE = "substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)"
 LOST = "PG001"  # what `hold` raises, if a process is not alive any more
 MICROS = "CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT)"  # the time now
 
+RENEWED = "UPDATE processes SET renewals = renewals + 1 WHERE id = ?"
 ENDED = f"UPDATE processes SET dead = TRUE, judged = {MICROS} WHERE id = ?"
 
 
