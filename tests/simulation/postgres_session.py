@@ -40,7 +40,7 @@ _VALUES = ", ".join(
 _WORDS: Sequence[tuple[str, str]] = (  # what SQLite says otherwise
     (r"LATERAL \(SELECT messages.id FROM messages WHERE", "messages ON"),
     (r"SELECT found.id", "SELECT messages.id"),
-    (r" OFFSET 0 .*\) AS found LIMIT", " LIMIT"),
+    (r" FOR UPDATE.*\) AS found LIMIT", " LIMIT"),
     (r" FOR (UPDATE|SHARE)( OF \w+)?( SKIP LOCKED)?", ""),
     (r"= ANY\(ARRAY(\(.*\))\)", r"IN \1"),
     (r"= ANY\((\$\d+)\)", r"IN (SELECT value FROM json_each(\1))"),

@@ -55,9 +55,9 @@ _SKIP = " FOR UPDATE OF messages SKIP LOCKED"
 _PARKING = 0x50475250  # "PGRP": the first key of a lock
 #: Plans are chosen before there are statistics, too: in a new database, or one from a dump.
 POSTGRESQL = Dialect(
-    # OFFSET 0: for each process its own messages are read, not for all of them all in hand.
+    # LATERAL: for each process its own messages are read, not for all of them all in hand.
     left="SELECT found.id FROM processes CROSS JOIN LATERAL (SELECT messages.id FROM messages"
-    f" WHERE {_LEFT} AND run <> ? AND queue = ? AND deaths < ? ORDER BY {_BY_ID} OFFSET 0{_SKIP})"
+    f" WHERE {_LEFT} AND run <> ? AND queue = ? AND deaths < ? ORDER BY {_BY_ID}{_SKIP})"
     " AS found LIMIT ?",
     # BETWEEN: of a range, few rows are expected.
     suspects=f"SELECT messages.id FROM messages LEFT JOIN processes ON {_LEFT}"
