@@ -13,6 +13,7 @@ import psycopg
 from server.failure import CannotStart
 from server.sql_home import RETENTION_EVERY, SqlHome
 from server.store_url import PostgresOptions
+from shared import telemetry
 from shared.adapters.sql.database import ReadTransaction, StoreRefused
 from shared.adapters.sql.postgres.connecting import Connecting
 from shared.adapters.sql.postgres.connections import reading
@@ -24,6 +25,8 @@ from shared.engine.ports.leases import GiveUp, HasShare
 from shared.errors import InvalidSettings, StorageUnavailable
 from shared.settings import Settings
 from shared.watched_clock import WatchedClock
+
+_SLOW_SECONDS = 5.0  # that a start takes before it says for what it waits
 
 
 def check_store(options: PostgresOptions) -> str | None:
@@ -87,6 +90,7 @@ class PostgresHome(SqlHome):
         return False
 
     async def open(self, give_up: GiveUp, has_share: HasShare) -> None:
+        told = asyncio.get_running_loop().call_later(_SLOW_SECONDS, self._tell_of_waiting)
         try:
             self.store = await self._off_loop(lambda: self._make(self._open(), give_up=give_up))
         except StorageUnavailable as error:
@@ -94,11 +98,20 @@ class PostgresHome(SqlHome):
             why = self._connecting.said(cause) if isinstance(cause, psycopg.Error) else str(error)
             said = f"The database {place} has failed while this server began: {why} Try again."
             raise StoreRefused(said) from error
+        finally:
+            told.cancel()
         self.store.sender.has_share = has_share
         self.store.database.begin()
         # All servers go by the database's time.
         self._clock.follow(self.store.time.now)
         self._clock.storage_answered(self.store.time.now(), 0.0)
+
+    def _tell_of_waiting(self) -> None:
+        telemetry.warning(
+            "storage.waiting",
+            detail=f"This server waits for the database {self._connecting.place}. If SyncRep is a "
+            "wait_event in pg_stat_activity, commits wait for a synchronous standby.",
+        )
 
     @property
     def is_new(self) -> bool:

@@ -302,11 +302,12 @@ PLANTED = {
     ),
     "an answer before COMMIT": Planted(
         f"{_SQL}/sender.py",
-        "                faults = await self._store(queue, legal, is_due=visible_in <= _NO_WAIT)\n",
+        "                faults, run = await self._store("
+        "queue, legal, is_due=visible_in <= _NO_WAIT)\n",
         "                import asyncio\n"
         "                storing = self._store(queue, legal, is_due=visible_in <= _NO_WAIT)\n"
         "                asyncio.get_running_loop().create_task(storing)\n"
-        "                faults = {}\n",
+        "                faults, run = {}, self._database.run\n",
         seed=71,
         home="sqlite",
     ),

@@ -39,6 +39,9 @@ _VALUES = ", ".join(
     f"column{place} AS {name}" for place, name in enumerate(_COLUMNS.split(", "), 1)
 )
 _WORDS: Sequence[tuple[str, str]] = (  # what SQLite says otherwise
+    (r"LATERAL \(SELECT messages.id FROM messages WHERE", "messages ON"),
+    (r"SELECT found.id", "SELECT messages.id"),
+    (r" FOR UPDATE.*\) AS found LIMIT", " LIMIT"),
     (r" FOR (UPDATE|SHARE)( OF \w+)?( SKIP LOCKED)?", ""),
     (r"= ANY\(ARRAY(\(.*\))\)", r"IN \1"),
     (r"= ANY\((\$\d+)\)", r"IN (SELECT value FROM json_each(\1))"),

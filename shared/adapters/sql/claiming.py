@@ -38,6 +38,11 @@ _DUE = (
     "SELECT id FROM messages WHERE run = 0 AND queue = ? AND due BETWEEN ? AND ?"
     " ORDER BY due, id LIMIT ?"
 )
+#: Not MIN: without statistics PostgreSQL may read all that waits for it.
+_NEXT = (
+    "SELECT due FROM messages WHERE run = 0 AND queue = ? AND due BETWEEN ? AND ?"
+    " ORDER BY due LIMIT 1"
+)
 _FREED = "SELECT id FROM messages WHERE parked = ? ORDER BY id LIMIT ?"
 _IN_HAND = f"SELECT id, queue, body, due, deaths, receives FROM messages WHERE {MINE}"
 #: What nothing keeps parked any more.
@@ -104,9 +109,8 @@ def claim_suspects(writing: WriteTransaction, run: int, most: int) -> list[Row]:
 
 
 def next_due(reading: ReadTransaction, queue: Queue, floor: int) -> datetime | None:
-    wanted = "SELECT MIN(due) FROM messages WHERE run = 0 AND queue = ? AND due BETWEEN ? AND ?"
-    ((due,),) = reading.rows(wanted, queue.value, floor, NEVER - 1)
-    return None if due is None else moment(due)
+    found = reading.rows(_NEXT, queue.value, floor, NEVER - 1)
+    return moment(found[0][0]) if found else None
 
 
 def merge(writing: WriteTransaction, rows: Sequence[Row], run: int) -> list[Row]:

@@ -53,10 +53,15 @@ _BY_ID = "messages.id + 0"  # By the index of ids, what nobody has would be read
 _ATTEMPT = "topic, subscription, hour, system_id, number, ends, event_id, made, replay_of, record"
 _SKIP = " FOR UPDATE OF messages SKIP LOCKED"
 _PARKING = 0x50475250  # "PGRP": the first key of a lock
+#: Plans are chosen before there are statistics, too: in a new database, or one from a dump.
 POSTGRESQL = Dialect(
-    left=f"SELECT messages.id FROM processes JOIN messages ON {_LEFT}"
-    f" WHERE run <> ? AND queue = ? AND deaths < ? ORDER BY {_BY_ID} LIMIT ?{_SKIP}",
-    suspects=f"SELECT messages.id FROM messages LEFT JOIN processes ON {_LEFT} WHERE deaths >= 2"
+    # LATERAL: for each process its own messages are read, not for all of them all in hand.
+    left="SELECT found.id FROM processes CROSS JOIN LATERAL (SELECT messages.id FROM messages"
+    f" WHERE {_LEFT} AND run <> ? AND queue = ? AND deaths < ? ORDER BY {_BY_ID}{_SKIP})"
+    " AS found LIMIT ?",
+    # BETWEEN: of a range, few rows are expected.
+    suspects=f"SELECT messages.id FROM messages LEFT JOIN processes ON {_LEFT}"
+    f" WHERE deaths BETWEEN 2 AND {2**31}"
     " AND ((processes.id IS NOT NULL AND run <> ? AND deaths >= ?) OR (run = 0 AND deaths >= ?))"
     f" ORDER BY {_BY_ID} LIMIT ?{_SKIP}",
     chosen="= ANY(ARRAY({}))",  # A plan may make that of IN anew for each row that it reads.

@@ -23,6 +23,7 @@ from shared.errors import Conflict, InvalidDocument
 T = TypeVar("T")
 _DOCUMENT_CHARACTERS = 500_000  # as on Azure Storage: documents can be moved there
 _KEY = re.compile(r"[^/\\#?\x00-\x1f\x7f-\x9f\ud800-\udfff]{1,500}")  # likewise
+_VERSION_DIGITS = 15  # hexadecimal: what a signed 64-bit number has
 _COLUMNS = "name, etag, document"
 _INSERT = (
     "INSERT INTO documents (etag, document, pause, kind, partition, name)"
@@ -38,7 +39,9 @@ _NO_CATALOGUE = (STATE, PROCESSES)  # partitions
 
 class SqlDocuments:
     """
-    ResourceStore. Each change of topics and subscriptions is a new version of the catalogue.
+    ResourceStore. Each change of topics and subscriptions draws a new version of the catalogue.
+
+    One that was counted up would come back after a restore, with other topics and subscriptions.
 
     *changed* hears of each change of a table, from the thread of its writer.
     """
@@ -79,7 +82,7 @@ class SqlDocuments:
                 if there and there.document == json.loads(text):
                     return there
                 raise Conflict
-            _note_change(writing, table, partition)
+            self._note_change(writing, table, partition)
             return _resource(row)
 
         return self._write(table, partition, write)
@@ -95,7 +98,7 @@ class SqlDocuments:
                 *(table.value, partition.lower(), name.lower(), *([etag] if etag else [])),
             )
             if deleted:
-                _note_change(writing, table, partition)
+                self._note_change(writing, table, partition)
             return bool(deleted)
 
         return self._write(table, partition, write)
@@ -105,6 +108,11 @@ class SqlDocuments:
             return self._database.write(write, WriteOptions(catalogue=_hold(table, partition)))
         finally:  # also where nobody knows whether it is stored
             self._changed(table)
+
+    def _note_change(self, writing: WriteTransaction, table: Table, partition: str) -> None:
+        if _hold(table, partition):
+            drawn = int(self._new_id()[:_VERSION_DIGITS], 16)
+            writing.run("UPDATE state SET value = ? WHERE name = 'catalogue'", drawn)
 
     def list(self, table: Table, partition: str) -> Sequence[Resource]:
         if not _are_keys(partition):
@@ -119,7 +127,7 @@ class SqlDocuments:
         return self._database.read(lambda reading: list_documents(reading, table))
 
     def read_version(self) -> int:
-        """Return a number that rises with each change of topics and subscriptions."""
+        """Return a number that each change of topics and subscriptions draws anew."""
         wanted = "SELECT value FROM state WHERE name = 'catalogue'"
         return int(self._database.read(lambda reading: reading.rows(wanted)[0][0]))
 
@@ -157,11 +165,6 @@ def _pause_of(table: Table, document: Document) -> str | None:
 def _hold(table: Table, partition: str) -> Catalogue:
     is_of_it = table in _CATALOGUE and partition.lower() not in _NO_CATALOGUE
     return Catalogue.EXCLUSIVE if is_of_it else Catalogue.NONE
-
-
-def _note_change(writing: WriteTransaction, table: Table, partition: str) -> None:
-    if _hold(table, partition):
-        writing.run("UPDATE state SET value = value + 1 WHERE name = 'catalogue'")
 
 
 def _are_keys(*texts: str) -> bool:

@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from shared.adapters.sql.database import (
+    Database,
     ReadTransaction,
     Row,
     WriteTransaction,
@@ -41,7 +42,8 @@ _INSERT_PART = (
 )
 _INSERT_PAYLOAD = "INSERT INTO message_payloads (message, payload) VALUES (?, ?)"
 MINE = "id = ? AND run = ?"  # a message in hand
-UNTAKEN = "id = ? AND queue = ? AND receipt = ? AND run = 0"  # a message by what `key_of` returns
+#: A message by what `key_of` returns; by the index of what is due, others would be read.
+UNTAKEN = "id = ? AND queue = ? AND receipt = ? AND run + 0 = 0"
 
 
 class NewMessage(NamedTuple):
@@ -260,17 +262,33 @@ def parts_of(text: str | bytes) -> Sequence[MessagePart]:
     return () if isinstance(found, (OtherVersion, ReplayStep)) else found
 
 
-def first_receipt(message: NewMessage) -> Receipt:
-    """Return the receipt of a message that nobody has received or replaced."""
-    return Receipt(str(message.number), "0")
+def receipt_for(number: int, version: int, run: int) -> Receipt:
+    """
+    Return the receipt of a message that was put, replaced or received as *run*.
+
+    Numbers and versions come back after a restore: it is that process's alone, as what is in hand.
+    """
+    return Receipt(str(number), f"{version}.{run}")
 
 
-def key_of(queue: Queue, receipt: Receipt) -> Row | None:
-    """Return what identifies a message in the table; ``None``: such a receipt is not ours."""
+def key_of(database: Database, queue: Queue, receipt: Receipt) -> Row | None:
+    """
+    Return what identifies a message in the table, in a transaction that writes.
+
+    ``None``: such a receipt is not ours, or this process has been lost since.
+    """
     try:
-        return int(receipt.message_id), queue.value, int(receipt.version)
+        version, run = map(int, receipt.version.split("."))
+        key = int(receipt.message_id), queue.value, version
     except ValueError:
         return None
+    return key if database.run_of(run) > 0 else None
+
+
+def next_receipt(receipt: Receipt) -> Receipt:
+    """Return the receipt of a message that was replaced by its receipt."""
+    version, run = map(int, receipt.version.split("."))
+    return receipt_for(int(receipt.message_id), version + 1, run)
 
 
 def _parts_of(outline: Outline) -> Sequence[Sequence[str | int]]:

@@ -39,6 +39,7 @@ _DIALECTS: Mapping[str, Mapping[str, str]] = {
         "table": "STRICT",
         "small": "STRICT, WITHOUT ROWID",
         "by_hour": "STRICT",
+        "due": "queue, due",  # each entry ends with the id
         "state": "('run', 0), ('seen', 0), ('catalogue', 0)",
     },
     "postgresql": {
@@ -48,6 +49,7 @@ _DIALECTS: Mapping[str, Mapping[str, str]] = {
         "table": "",
         "small": "",
         "by_hour": "PARTITION BY RANGE (hour)",
+        "due": "queue, due, id",
         "state": "('run', 0), ('catalogue', 0)",
     },
 }
@@ -75,7 +77,7 @@ CREATE TABLE messages (
   run {number} NOT NULL, receipt {number} NOT NULL, receives {number} NOT NULL,
   deaths {number} NOT NULL, parked {number}, counts {text}, body {bytes} NOT NULL
 ) {table};
-CREATE INDEX messages_due ON messages (queue, due) WHERE run = 0;
+CREATE INDEX messages_due ON messages ({due}) WHERE run = 0;
 CREATE INDEX messages_run ON messages (run) WHERE run > 0;
 CREATE INDEX messages_deaths ON messages (deaths) WHERE deaths > 0;
 CREATE INDEX messages_parked ON messages (parked, id) WHERE parked IS NOT NULL;

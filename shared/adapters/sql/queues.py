@@ -15,9 +15,9 @@ from shared.adapters.sql.database import (
     moment,
     text_of_plain,
 )
-from shared.adapters.sql.messages import UNTAKEN, delete, key_of
+from shared.adapters.sql.messages import UNTAKEN, delete, key_of, receipt_for
 from shared.clock import Clock
-from shared.engine.ports import Backlog, Peeked, Queue, Receipt, Received
+from shared.engine.ports import Backlog, Peeked, Queue, Received
 from shared.subscriptions.subscription import SubscriptionKey
 
 RECEIVE_AT_MOST = 32
@@ -48,32 +48,38 @@ class SqlQueues:
         now = micros(self._clock.now())
         hidden_until = now + max(hidden_for, timedelta(seconds=1)) // timedelta(microseconds=1)
 
-        def write(writing: WriteTransaction) -> list[Row]:
+        def write(writing: WriteTransaction) -> tuple[list[Row], int]:
             words = writing.dialect
             visible = words.chosen.format(_VISIBLE + words.skipping)
-            return writing.rows(
+            rows = writing.rows(
                 "UPDATE messages SET due = ?, receipt = receipt + 1, receives = receives + 1"
                 f" WHERE id {visible} RETURNING id, receipt, receives, body",
                 *(hidden_until, queue.value, now, RECEIVE_AT_MOST),
             )
+            return rows, self._database.run
 
+        rows, run = self._database.write(write)
         return [
-            Received(text=body.decode(), receipt=Receipt(str(number), str(receipt)), count=receives)
-            for number, receipt, receives, body in sorted(self._database.write(write))
+            Received(text=body.decode(), receipt=receipt_for(number, version, run), count=receives)
+            for number, version, receives, body in sorted(rows)
         ]
 
     def delete(self, queue: Queue, message: Received) -> None:
-        if key := key_of(queue, message.receipt):
-            self._database.write(lambda writing: delete(writing, key))
+        def write(writing: WriteTransaction) -> None:
+            if key := key_of(self._database, queue, message.receipt):
+                delete(writing, key)
+
+        self._database.write(write)
 
     def hide(self, queue: Queue, message: Received, visible_in: timedelta) -> None:
-        if key := key_of(queue, message.receipt):
-            due = micros(self._clock.now() + visible_in)
-            self._database.write(
-                lambda writing: writing.run(
-                    f"UPDATE messages SET due = ?, receipt = receipt + 1 WHERE {UNTAKEN}", due, *key
-                )
-            )
+        due = micros(self._clock.now() + visible_in)
+        hidden = f"UPDATE messages SET due = ?, receipt = receipt + 1 WHERE {UNTAKEN}"
+
+        def write(writing: WriteTransaction) -> None:
+            if key := key_of(self._database, queue, message.receipt):
+                writing.run(hidden, due, *key)
+
+        self._database.write(write)
 
     def peek(self, queue: Queue) -> Backlog | None:
         now = micros(self._clock.now())

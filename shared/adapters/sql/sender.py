@@ -12,9 +12,10 @@ from shared.adapters.sql.messages import (
     NewMessage,
     NewMessages,
     delete,
-    first_receipt,
     insert,
     key_of,
+    next_receipt,
+    receipt_for,
     replace,
 )
 from shared.engine.ports import PutResult, Queue, Receipt
@@ -54,20 +55,23 @@ class SqlSender:
                 messages.append(error)
         legal = [each for each in messages if isinstance(each, NewMessage)]
         faults: Mapping[int, StorageUnavailable] = {}
+        run = 0
         if legal:
             try:
-                faults = await self._store(queue, legal, is_due=visible_in <= _NO_WAIT)
+                faults, run = await self._store(queue, legal, is_due=visible_in <= _NO_WAIT)
             except StorageUnavailable as error:
                 faults = {each.number: error for each in legal}
         return [
-            each if isinstance(each, Unstorable) else faults.get(each.number) or first_receipt(each)
+            each
+            if isinstance(each, Unstorable)
+            else faults.get(each.number) or receipt_for(each.number, 0, run)
             for each in messages
         ]
 
     async def _store(
         self, queue: Queue, messages: Sequence[NewMessage], *, is_due: bool
-    ) -> Mapping[int, StorageUnavailable]:
-        """Store messages in one transaction; return the faults of those that are refused."""
+    ) -> tuple[Mapping[int, StorageUnavailable], int]:
+        """Store messages in one transaction; return the faults of what is refused, and the run."""
         ours: list[NewMessage] = []
         others: list[NewMessage] = []
         for each in messages:
@@ -101,8 +105,7 @@ class SqlSender:
             births=[each.number for each in messages] if room == len(messages) else (),
             claims=[each.number for each in messages[:room]],
         )
-        faults, _ = await self._database.write_on_loop(write, options, then)
-        return faults
+        return await self._database.write_on_loop(write, options, then)
 
     def _is_ours(self, message: NewMessage) -> bool:
         """Tell whether this process can push all that is in a message."""
@@ -110,32 +113,36 @@ class SqlSender:
         return all(self.has_share(SubscriptionKey(*each[:2])) for each in parts)
 
     async def take_back(self, queue: Queue, receipt: Receipt) -> bool:
-        if (key := key_of(queue, receipt)) is None:
-            return False
         there = "SELECT 1 FROM messages WHERE id = ?"
+
+        def write(writing: WriteTransaction) -> bool:
+            key = key_of(self._database, queue, receipt)
+            return key is not None and delete(writing, key)
+
         return await self._known(
-            lambda writing: delete(writing, key),
-            is_stored=lambda writing: not writing.rows(there, key[0]),
+            write, is_stored=lambda writing: not writing.rows(there, int(receipt.message_id))
         )
 
     async def replace(
         self, queue: Queue, receipt: Receipt, text: str, visible_in: timedelta
     ) -> Receipt | None:
-        if (key := key_of(queue, receipt)) is None:
-            return None
         message = self._leases.for_others(queue, self._new.make(text, visible_in))
         there = "SELECT 1 FROM messages WHERE id = ? AND receipt = ?"
+
+        def write(writing: WriteTransaction) -> bool:
+            key = key_of(self._database, queue, receipt)
+            return key is not None and replace(writing, key, message)
+
+        def is_stored(writing: WriteTransaction) -> bool:
+            version, _ = next_receipt(receipt).version.split(".")
+            return bool(writing.rows(there, int(receipt.message_id), int(version)))
 
         def then(is_replaced: bool | None) -> None:  # noqa: FBT001
             # After a failure it may be.
             self._leases.stored(queue, [], [] if is_replaced is False else [message])
 
-        is_replaced = await self._known(
-            lambda writing: replace(writing, key, message),
-            is_stored=lambda writing: bool(writing.rows(there, key[0], key[2] + 1)),
-            then=then,
-        )
-        return receipt._replace(version=str(key[2] + 1)) if is_replaced else None
+        is_replaced = await self._known(write, is_stored=is_stored, then=then)
+        return next_receipt(receipt) if is_replaced else None
 
     async def _known(
         self,

@@ -30,11 +30,11 @@ from shared.adapters.sql.messages import (
     NewMessages,
     body_of,
     delete_in_hand,
-    first_receipt,
     insert,
     keys_in_hand,
     park,
     parts_of,
+    receipt_for,
     rewrite,
     settle_parts,
 )
@@ -174,7 +174,8 @@ class SqlSettling:
         visible_at = loop_time() + wait.total_seconds()
         for stored, text in encode_together(parts, SQL.message_size):
             message = self._leases.for_others(queue, self._new.make(text, wait))
-            queued = Queued(queue, first_receipt(message), stored, visible_at)
+            receipt = receipt_for(message.number, 0, self._database.run)
+            queued = Queued(queue, receipt, stored, visible_at)
             yield _New(message, queued, together[0].is_held)
 
     def _rest(

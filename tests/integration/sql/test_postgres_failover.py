@@ -9,19 +9,21 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
+from collections.abc import Callable
 from contextlib import closing, suppress
 
 from shared.adapters.sql.postgres.connecting import Connecting, read_url
 from shared.adapters.sql.postgres.database import PostgresDatabase
 from shared.adapters.sql.postgres.store import PostgresStore
 from shared.adapters.threads import SystemThreads
-from shared.engine.ports import Table
+from shared.engine.ports import Queue, Table
 from shared.engine.ports.leases import Lease
 from shared.engine.ports.settling import Answer, Settlement
 from shared.errors import StorageUnavailable
 from testbed.postgres import DATABASE, ROLE, PostgresServer, running_postgres
+from tests.integration.sql.databases import Schema
 from tests.integration.sql.test_leases import MOST, NEW
-from tests.integration.sql.test_postgres_leases import in_hand, settle
+from tests.integration.sql.test_postgres_leases import HOUR, in_hand, settle
 from tests.integration.sql.test_settling import parts
 
 
@@ -109,3 +111,41 @@ def test_a_process_that_runs_while_a_copy_is_restored_begins_anew() -> None:
         database = PostgresDatabase(Connecting(read_url(server.url())), threads, allows_unsafe=True)
         with closing(PostgresStore(database, threads=threads)) as store:
             asyncio.run(asyncio.wait_for(play(store, server), 120))
+
+
+def test_a_version_of_the_catalogue_does_not_come_back(
+    schema: Schema, store: Callable[..., PostgresStore]
+) -> None:
+    """Who has read what was lost would take another change for it."""
+    one = store()
+
+    def put(name: str) -> int:
+        one.documents.put(Table.TOPICS, "topic", name, {}, None)
+        return one.documents.read_version()
+
+    kept, lost = put("orders"), put("lost")
+    schema.do("DELETE FROM documents WHERE name = 'lost'")
+    schema.do("UPDATE state SET value = $1 WHERE name = 'catalogue'", kept)
+    assert one.documents.read_version() == kept
+    assert put("bills") not in (kept, lost)
+
+
+async def test_a_receipt_is_void_once_its_process_has_begun_anew(
+    schema: Schema, store: Callable[..., PostgresStore]
+) -> None:
+    """After a restore another message may have that number, or another receiver that version."""
+    one = store()
+    put = await one.sender.put(Queue.RETRIES, "put", HOUR)
+    await one.sender.put(Queue.DEADLETTERS, "received")
+    (received,) = await asyncio.to_thread(one.queues.receive, Queue.DEADLETTERS, HOUR)
+    schema.judge(one)
+    await asyncio.to_thread(one.queues.delete, Queue.DEADLETTERS, received)
+    await asyncio.to_thread(one.queues.hide, Queue.DEADLETTERS, received, HOUR)
+    assert not await one.sender.take_back(Queue.RETRIES, put)
+    assert not await one.sender.replace(Queue.RETRIES, put, "other", HOUR)
+    found = schema.do("SELECT receipt, body FROM messages ORDER BY id")
+    assert found == [(0, b"put"), (1, b"received")]
+    again = await one.sender.put(Queue.RETRIES, "again", HOUR)
+    renewed = await one.sender.replace(Queue.RETRIES, again, "replaced", HOUR)
+    assert renewed
+    assert await one.sender.take_back(Queue.RETRIES, renewed)

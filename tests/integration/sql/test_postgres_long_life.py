@@ -15,12 +15,14 @@ from shared.adapters.sql import hand as hand_module
 from shared.adapters.sql import leases
 from shared.adapters.sql.database import micros
 from shared.adapters.sql.dialects import POSTGRESQL
+from shared.adapters.sql.hand import BATCH
 from shared.adapters.sql.postgres.store import PostgresStore
 from shared.adapters.sql.postgres.transaction import Transaction
+from shared.adapters.sql.queues import RECEIVE_AT_MOST
 from shared.engine.ports import Queue
 from shared.engine.ports.settling import FollowUp, Settlement
 from shared.errors import StorageUnavailable
-from testbed.postgres import PostgresServer
+from testbed.postgres import PostgresServer, programs, running_postgres
 from tests.builders import NEVER, a_record
 from tests.integration.sql.databases import Schema
 from tests.integration.sql.test_leases import prime, texts
@@ -58,21 +60,87 @@ def test_a_look_for_what_the_dead_had_reads_nothing_that_waits(
         assert not [each for each in plan if "Seq Scan on messages" in each or "pkey" in each]
 
 
+def rows_read(monkeypatch: pytest.MonkeyPatch, names: str) -> list[int]:
+    """Return how many rows of some tables and indexes each transaction reads, as it goes on."""
+    counts = (
+        "SELECT COALESCE(SUM(pg_stat_get_xact_tuples_returned(oid)), 0)::int FROM pg_class"
+        " WHERE relnamespace = current_schema()::regnamespace AND relname ~ ?"
+    )
+    read, before, execute = list[int](), [0], Transaction.execute
+
+    def counted(transaction: Transaction, statement: str, *given: Any) -> Any:
+        if statement == "COMMIT":
+            read.append(execute(transaction, counts, [names]).fetchall()[0][0] - before[0])
+        done = execute(transaction, statement, *given)
+        if "set_config('search_path'" in statement:
+            before[0] = execute(transaction, counts, [names]).fetchall()[0][0]
+        return done
+
+    monkeypatch.setattr(Transaction, "execute", counted)
+    return read
+
+
+@pytest.mark.parametrize("version", [14, 15, 16, 17, 18])
+def test_before_there_are_statistics_nothing_is_read_but_what_is_claimed(
+    monkeypatch: pytest.MonkeyPatch, version: int
+) -> None:
+    """By plans that were made of empty tables, and by those of a database from a dump."""
+    if not (programs(version) / "postgres").exists():
+        pytest.skip(f"PostgreSQL {version} is not installed")
+
+    async def use(store: PostgresStore) -> int:
+        """Do what is done again and again; return what was claimed."""
+        claimed = 0
+        for queue in (Queue.DELIVERIES, Queue.RETRIES):
+            hand = store.leases._hands[queue]
+            hand.all_at = 0.0
+            await store.leases._fill(queue, hand)
+            claimed += len(hand.ahead)
+            hand.forget()
+        store.leases._suspects.look_anew()
+        await store.leases._suspects.claim(1)
+        receipt = await store.sender.put(Queue.RETRIES, "later", timedelta(hours=1))
+        assert await store.sender.take_back(Queue.RETRIES, receipt)
+        taken = await asyncio.to_thread(store.queues.receive, Queue.DEADLETTERS, DAY)
+        for each in taken:
+            await asyncio.to_thread(store.queues.delete, Queue.DEADLETTERS, each)
+        return claimed + len(taken)
+
+    async def play(schema: Schema, read: list[int]) -> None:
+        with schema.store() as new, schema.store() as busy:
+            await prime(new)
+            for _ in range(12):
+                assert await use(new) == 0
+            other, now = busy.database.run, micros(new.time.now())
+            schema.do(
+                "INSERT INTO messages (id, queue, due, stored, run, receipt, receives, deaths,"
+                " body) SELECT number, (ARRAY['deliveries', 'retries', 'deadletters'])[1 + number"
+                " % 3], $1 + number % 2 * 3600000000, $1,"
+                " CASE number % 10 WHEN 9 THEN $2::bigint ELSE 0 END, 0, 0, 0, 'body'"
+                " FROM generate_series(1, 10000) AS number",
+                *(now, other),
+            )
+            with schema.store() as restored:
+                await prime(restored)
+                for store in (new, restored):
+                    read.clear()
+                    claimed = await use(store)
+                    assert claimed == 2 * BATCH + RECEIVE_AT_MOST
+                    assert sum(read) <= 6 * claimed
+
+    with running_postgres(version) as server:
+        schema = Schema(server)
+        with schema.store():  # makes the schema
+            pass
+        read = rows_read(monkeypatch, "^messages(_.*)?$")
+        asyncio.run(asyncio.wait_for(play(schema, read), 120))
+
+
 def test_while_a_snapshot_is_held_claims_do_not_read_what_was_claimed_before(
     schema: Schema, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The rows of messages that have ended stay in the index until the snapshot is gone."""
-    read: list[int] = []
-    execute = Transaction.execute
-
-    def counted(transaction: Transaction, statement: str, *given: Any) -> Any:
-        if statement == "COMMIT":
-            rows = (
-                "SELECT pg_stat_get_xact_tuples_returned('messages_due'::regclass),"
-                " pg_stat_force_next_flush()"
-            )
-            read.extend(count for count, _ in execute(transaction, rows).fetchall())
-        return execute(transaction, statement, *given)
+    read = rows_read(monkeypatch, "^messages_due$")
 
     async def play() -> int:
         """Let a message be due each 100 ms, and a look come each 700 ms; return how many came."""
@@ -97,7 +165,6 @@ def test_while_a_snapshot_is_held_claims_do_not_read_what_was_claimed_before(
 
     with schema.store():  # makes the schema
         pass
-    monkeypatch.setattr(Transaction, "execute", counted)
     with postgres.snapshot():
         claimed = asyncio.run(asyncio.wait_for(play(), 120))
     assert claimed == 150

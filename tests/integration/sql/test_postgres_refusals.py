@@ -14,6 +14,7 @@ import psycopg
 import pytest
 import trustme
 
+from server import postgres_home
 from server.postgres_home import PostgresHome
 from server.store_url import PostgresOptions
 from shared.adapters.sql.database import StoreRefused
@@ -164,14 +165,12 @@ def test_a_pool_is_refused_unless_it_is_announced(postgres: PostgresServer) -> N
         assert Connecting(parameters, prepares=False).check() is None
 
 
-@pytest.mark.parametrize("is_taken", [True, False])
 def test_statements_that_a_pool_mixes_up_name_it(
     postgres: PostgresServer,
     logged: Logged,
     monkeypatch: pytest.MonkeyPatch,
-    is_taken: bool,  # noqa: FBT001
 ) -> None:
-    """Others have a session that has what this server prepared, or that has its names."""
+    """It gets a session that has its names."""
     monkeypatch.setattr(database_module, "check", lambda *_, **__: None)  # before there was a pool
     with running_pgbouncer(postgres) as pool, ExitStack() as stack:
         connecting = Connecting(read_url(f"{pool}{DATABASE}"))
@@ -185,23 +184,22 @@ def test_statements_that_a_pool_mixes_up_name_it(
                 assert database.write(lambda writing: writing.rows(asked, "run"))
 
         other = stack.enter_context(connecting.open())
-        if is_taken:
-            for number in range(20):
-                other.execute(f"PREPARE _pg3_{number} AS SELECT 1".encode())
-        else:
-            write_often()
-            other.execute("BEGIN")
-            stack.enter_context(connecting.open()).execute("BEGIN")  # none that is left has them
+        for number in range(20):
+            other.execute(f"PREPARE _pg3_{number} AS SELECT 1".encode())
         with pytest.raises(StorageUnavailable):
             write_often()
         assert "Start with --pooled" in database.fault
     assert "Start with --pooled" in str(logged("storage.failed")[-1]["detail"])
 
 
-def test_a_statement_that_was_another_without_rows_names_the_pool(postgres: PostgresServer) -> None:
+@pytest.mark.parametrize("statement", ["SET x.y = 1", "EXECUTE what_is_not_there"])
+def test_a_statement_that_was_another_or_none_names_the_pool(
+    postgres: PostgresServer, statement: str
+) -> None:
+    """One without rows, or one that a session lacks."""
     connecting = Connecting(read_url(postgres.url()))
-    with connecting.open() as connection, pytest.raises(psycopg.ProgrammingError) as mixed_up:
-        connection.execute("SET x.y = 1").fetchall()
+    with connecting.open() as connection, pytest.raises(psycopg.Error) as mixed_up:
+        connection.execute(statement.encode()).fetchall()
     assert "Start with --pooled" in connecting.said(mixed_up.value)
 
 
@@ -286,8 +284,11 @@ def test_a_schema_of_another_role_is_refused_and_one_made_for_it_is_used(
     PostgresDatabase(connecting, SystemThreads(), schema=own).close()
 
 
-def test_a_server_whose_database_fails_as_it_begins_says_so(postgres: PostgresServer) -> None:
-    """As where it is told that it can't be used: by a sentence, and not by a traceback."""
+def test_a_server_whose_database_fails_as_it_begins_says_so(
+    postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch, logged: Logged
+) -> None:
+    """By a sentence, and not by a traceback; and meanwhile that it waits."""
+    monkeypatch.setattr(postgres_home, "_SLOW_SECONDS", 0.1)
     url = postgres.url(name := postgres.new_database())
     PostgresDatabase(Connecting(read_url(url)), SystemThreads()).close()
     clock = WatchedClock(SystemClock().now, time.monotonic)
@@ -298,6 +299,8 @@ def test_a_server_whose_database_fails_as_it_begins_says_so(postgres: PostgresSe
         other.execute("LOCK TABLE pushgrid.attempt_days")
         with pytest.raises(StoreRefused, match=rf"{name}.*has failed.*such as a dump.*Try again"):
             asyncio.run(home.open(lambda *_: None, lambda _: True))
+    (line,) = logged("storage.waiting")
+    assert name in str(line["detail"])
 
 
 def test_the_script_of_the_containers_makes_all_that_servers_need() -> None:

@@ -22,7 +22,13 @@ from shared.adapters.sql.dialects import MOST_NUMBER, NUMBER_BITS
 from shared.adapters.sql.group_writer import GroupWrite, WriteResult, unavailable
 from shared.adapters.sql.postgres.connecting import Connecting, is_pooled
 from shared.adapters.sql.postgres.schema import schema_of
-from shared.adapters.sql.postgres.transaction import ENDED, LOST, Process, Transaction
+from shared.adapters.sql.postgres.transaction import (
+    ENDED,
+    LOST,
+    RENEWED,
+    Process,
+    Transaction,
+)
 from shared.adapters.sql.tally import CountedRows
 from shared.engine.ports import Threads
 from shared.errors import StorageUnavailable, Unstorable
@@ -137,7 +143,6 @@ class PostgresCommitter:
     def _commit_group(self, group: Sequence[GroupWrite]) -> Sequence[WriteResult]:
         try:
             results = self._known(group)
-            self.fault = ""
         except (psycopg.Error, StorageUnavailable, _LostProcess, StoreRefused) as error:
             text = Connecting.detail(error) if isinstance(error, psycopg.Error) else error
             name = type(error).__name__
@@ -203,6 +208,8 @@ class PostgresCommitter:
                     transaction.execute("ROLLBACK")
                     return None
                 self._write_counts(transaction)
+                if self.fault:  # It is over once something is stored: what writes nothing succeeds.
+                    transaction.send(RENEWED, self.own.process.id)
                 is_sent, began = True, self._monotonic()
                 committed = transaction.execute("COMMIT")
         except psycopg.Error as error:
@@ -280,6 +287,7 @@ class PostgresCommitter:
         if doubt:
             self._counted.forget()
             raise _UnknownOutcome(doubt)
+        self.fault = ""
 
     # ── After a failure ──
 

@@ -207,13 +207,6 @@ _REMEDIES: tuple[tuple[str, str], ...] = (
             f"… TO …, or ALTER SCHEMA {SCHEMA} OWNER TO … with its tables."
         ),
     ),
-    (
-        "55P03$",
-        (
-            "somebody holds its tables, such as a dump, an open transaction, or a commit that "
-            "waits for a standby: pg_stat_activity shows who. Let that end."
-        ),
-    ),
     ("42P01", "no server has made its tables yet. Start one, or name its database."),
     (
         "could not translate host name|not known|failed to resolve",
@@ -226,6 +219,14 @@ _REMEDIES: tuple[tuple[str, str], ...] = (
     (
         "57P0[123]|starting up|shutting down|recovery mode|not (yet )?accepting connections",
         "it is starting or stopping. Try again once it answers.",
+    ),
+    (
+        "55P03$|consuming input failed",
+        (
+            "it gave no answer, or somebody holds its tables, such as a dump or an open "
+            "transaction: pg_stat_activity shows who. If its wait_event is SyncRep, commits wait "
+            "for a synchronous standby: start it, or take it out of synchronous_standby_names."
+        ),
     ),
     (
         "Connection refused|No such file|timeout expired|timed out",

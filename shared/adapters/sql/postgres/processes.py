@@ -17,7 +17,7 @@ from shared.adapters.sql.dialects import NUMBER_BITS
 from shared.adapters.sql.group_writer import GroupWriter
 from shared.adapters.sql.postgres.committer import Own, PostgresCommitter, is_lost
 from shared.adapters.sql.postgres.connections import PostgresConnections
-from shared.adapters.sql.postgres.transaction import ENDED, MICROS, Transaction
+from shared.adapters.sql.postgres.transaction import ENDED, MICROS, RENEWED, Transaction
 from shared.engine.ports.measures import StoreMeasure
 from shared.errors import StorageUnavailable
 
@@ -118,8 +118,7 @@ class PostgresProcesses:
     def renew(self) -> None:
         """Tell the others that this process lives; no commit that takes long is waited for."""
         own, sent = self._committer.own, self._boottime()
-        renewal = "UPDATE processes SET renewals = renewals + 1 WHERE id = ?"
-        returned = f"{renewal} RETURNING {MICROS}, renewals"
+        returned = f"{RENEWED} RETURNING {MICROS}, renewals"
         try:
             ((now, renewals),) = self._connections.apart(
                 lambda transaction: transaction.rows(returned, own.process.id), own.process

@@ -17,9 +17,12 @@ _IDLE_MS = 5_000  # a process that is stopped inside a transaction keeps its loc
 _READ_MS = 4_000
 _CATALOGUE = 0x50475244  # "PGRD": the first key of locks that are no process's
 _BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
+#: Twice that of a page by an index: a plan that is made while a table is empty is kept as it grows.
+_PAGE_COST = 8
 _LOCAL = (
     f"SELECT set_config('search_path', $1, true), set_config('lock_timeout', '{_LOCKED_MS}', true),"
-    f" set_config('idle_in_transaction_session_timeout', '{_IDLE_MS}', true)"
+    f" set_config('idle_in_transaction_session_timeout', '{_IDLE_MS}', true),"
+    f" set_config('seq_page_cost', '{_PAGE_COST}', true)"
 )
 _BEGIN_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _LOCAL_READ = f"{_LOCAL}, set_config('statement_timeout', '{_READ_MS}', true)"
@@ -35,6 +38,7 @@ TIMELINE = "substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)"
 LOST = "PG001"  # what `hold` raises, if a process is not alive any more
 MICROS = "CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT)"  # the time now
 
+RENEWED = "UPDATE processes SET renewals = renewals + 1 WHERE id = ?"
 _DEAD = f"UPDATE processes SET dead = TRUE, judged = {MICROS}"
 ENDED, ALL_ENDED = f"{_DEAD} WHERE id = ?", f"{_DEAD} WHERE NOT dead"
 
