@@ -20,6 +20,7 @@ from shared.engine.ports.leases import Lease
 from shared.engine.ports.settling import Answer, Settlement
 from shared.errors import StorageUnavailable
 from testbed.postgres import DATABASE, ROLE, PostgresServer, running_postgres
+from tests.integration.sql.databases import id_of
 from tests.integration.sql.test_leases import MOST, NEW
 from tests.integration.sql.test_postgres_leases import in_hand, settle
 from tests.integration.sql.test_settling import parts
@@ -30,7 +31,7 @@ def test_what_a_process_had_in_hand_at_a_failover_is_claimed_anew() -> None:
 
     async def play(store: PostgresStore, primary: PostgresServer, standby: PostgresServer) -> None:
         lease = await in_hand(store)
-        former = store.database.run >> 20
+        former = id_of(store)
         wanted = primary.do("SELECT pg_current_wal_lsn()")[0][0]
         while standby.do(f"SELECT pg_last_wal_replay_lsn() < '{wanted}'") == [(True,)]:
             time.sleep(0.05)  # noqa: ASYNC251 - nothing else is under way
@@ -45,7 +46,7 @@ def test_what_a_process_had_in_hand_at_a_failover_is_claimed_anew() -> None:
             with suppress(StorageUnavailable):  # It was away just now, and is tried again soon.
                 answers = await settle(store, lease, Settlement(part=crm))
         assert answers == [Answer.NOT_OURS]
-        assert store.database.run >> 20 != former
+        assert id_of(store) != former
         await store.leases.end(lease)
         await store.sender.put(NEW, "after it")
         dead = f"UPDATE pushgrid.processes SET dead = TRUE WHERE id = {former}"  # noqa: S608
@@ -83,7 +84,7 @@ def test_a_process_that_runs_while_a_copy_is_restored_begins_anew() -> None:
 
     async def play(store: PostgresStore, server: PostgresServer) -> None:
         lease = await in_hand(store)
-        former = store.database.run >> 20
+        former = id_of(store)
         server.stop()
         server.keep_copy()
         server.start()
@@ -94,7 +95,7 @@ def test_a_process_that_runs_while_a_copy_is_restored_begins_anew() -> None:
         server.restore_copy()
         server.start()
         await store.sender.put(NEW, "after it")
-        assert store.database.run >> 20 != former
+        assert id_of(store) != former
         dead = f"UPDATE pushgrid.processes SET dead = TRUE WHERE id = {former}"  # noqa: S608
         server.do(dead, DATABASE)
         found: list[Lease] = []

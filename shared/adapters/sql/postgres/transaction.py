@@ -12,14 +12,14 @@ from shared.adapters.sql.database import Catalogue, CountedIn, Row
 from shared.adapters.sql.dialects import NUMBER_BITS, POSTGRESQL
 from shared.metrics import Counts
 
-_LOCKED_MS = 3_000  # that a lock is waited for
-_IDLE_MS = 5_000  # a process that is stopped inside a transaction keeps its locks no longer
+LOCKED_MS = 3_000  # that a lock is waited for
+IDLE_MS = 5_000  # a process that is stopped inside a transaction keeps its locks no longer
 _READ_MS = 4_000
 _CATALOGUE = 0x50475244  # "PGRD": the first key of locks that are no process's
 _BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
 _LOCAL = (
-    f"SELECT set_config('search_path', $1, true), set_config('lock_timeout', '{_LOCKED_MS}', true),"
-    f" set_config('idle_in_transaction_session_timeout', '{_IDLE_MS}', true)"
+    f"SELECT set_config('search_path', $1, true), set_config('lock_timeout', '{LOCKED_MS}', true),"
+    f" set_config('idle_in_transaction_session_timeout', '{IDLE_MS}', true)"
 )
 _BEGIN_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _LOCAL_READ = f"{_LOCAL}, set_config('statement_timeout', '{_READ_MS}', true)"
