@@ -7,6 +7,7 @@ from typing import NamedTuple
 #: A lease of PostgreSQL's is the id of a process, and a number of so many bits that rises.
 NUMBER_BITS = 20
 MOST_NUMBER = 2**NUMBER_BITS - 1
+DEATHS_TOGETHER = 3  # a message with as many is a suspect
 #: The columns of attempts but the last, `event`.
 ATTEMPT = "topic, subscription, hour, system_id, number, ends, event_id, made, replay_of, record"
 
@@ -61,7 +62,8 @@ _PARKING = 0x50475250  # "PGRP": the first key of a lock
 POSTGRESQL = Dialect(
     left=f"SELECT messages.id FROM processes JOIN messages ON {_LEFT}"
     f" WHERE run <> ? AND queue = ? AND deaths < ? ORDER BY {_BY_ID} LIMIT ?{_SKIP}",
-    suspects=f"SELECT messages.id FROM messages LEFT JOIN processes ON {_LEFT} WHERE deaths >= 2"
+    suspects=f"SELECT messages.id FROM messages LEFT JOIN processes ON {_LEFT}"
+    f" WHERE deaths >= {DEATHS_TOGETHER - 1}"
     " AND ((processes.id IS NOT NULL AND run <> ? AND deaths >= ?) OR (run = 0 AND deaths >= ?))"
     f" ORDER BY {_BY_ID} LIMIT ?{_SKIP}",
     chosen="= ANY(ARRAY({}))",  # A plan may make that of IN anew for each row that it reads.

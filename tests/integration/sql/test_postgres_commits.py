@@ -295,7 +295,7 @@ async def test_a_commit_that_may_not_be_replicated_is_repeated(
         if not warned:
             warned.append(1)
             said = "DO $$ BEGIN RAISE WARNING 'canceling wait for synchronous replication due"
-            writer._connection_.execute(f"{said} to user request' USING ERRCODE='01000'; END $$")
+            writer.connection.execute(f"{said} to user request' USING ERRCODE='01000'; END $$")
         note(writer, *given)
 
     monkeypatch.setattr(committer_module.PostgresCommitter, "_note_commit", warn)

@@ -74,7 +74,7 @@ def test_a_connection_whose_server_has_become_a_standby_is_a_dead_one() -> None:
         with closing(PostgresStore(database, threads=threads)) as store:
             leads_there = read_url(standby.url()) | {"target_session_attrs": "any"}
             store.database._committer.close()
-            store.database._committer._connection_ = Connecting(leads_there).open()
+            store.database._committer.connection = Connecting(leads_there).open()
             store.documents.put(Table.TOPICS, "topic", "orders", {}, None)
             assert store.documents.get(Table.TOPICS, "topic", "orders")
 

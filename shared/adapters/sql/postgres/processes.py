@@ -15,7 +15,7 @@ from shared import telemetry
 from shared.adapters.sql.database import moment
 from shared.adapters.sql.dialects import OF_PROCESS
 from shared.adapters.sql.group_writer import GroupWriter
-from shared.adapters.sql.postgres.committer import Own, PostgresCommitter, is_lost
+from shared.adapters.sql.postgres.committer import Own, PostgresCommitter, says_lost
 from shared.adapters.sql.postgres.connections import PostgresConnections
 from shared.adapters.sql.postgres.transaction import ENDED, MICROS, Transaction
 from shared.engine.ports.measures import StoreMeasure
@@ -125,7 +125,7 @@ class PostgresProcesses:
                 lambda transaction: transaction.rows(returned, own.process.id), own.process
             )
         except StorageUnavailable as error:
-            if is_lost(error.__cause__):
+            if says_lost(error.__cause__):
                 self._begin_anew(own)
             raise
         if renewals <= own.renewals or self._committer.is_lost:
