@@ -163,7 +163,7 @@ def serve_command(
             store,
             InFolder(make_home, check_store),
             is_pooled=pooled,
-            is_unsafe=unsafe_store,
+            allows_unsafe=unsafe_store,
         )
         kept = KeptFile(file, prune=prune) if file else None
         read = partial(_read, kept) if kept else None

@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from server.home import DELIVERED
 from shared import telemetry
 from shared.engine.ports import Queue
-from shared.engine.ports.leases import Lease, Leases
+from shared.engine.ports.leases import LEASED, Lease, Leases
 from shared.errors import StorageUnavailable
 
 _AGAIN_SECONDS = 1.0  # after the home has failed
@@ -29,11 +28,11 @@ class Deliveries:
         self._deliver = deliver
         self._most = most
         self._claims: list[asyncio.Task[None]] = []
-        self._running: dict[Queue, set[asyncio.Task[None]]] = {each: set() for each in DELIVERED}
+        self._running: dict[Queue, set[asyncio.Task[None]]] = {each: set() for each in LEASED}
         self._delivering: set[asyncio.Task[None]] = set()  # of them
         self._lost: set[asyncio.Task[None]] = set()  # of them: others have their messages
         leases.lost = self._stop_delivering
-        self._has_room = {each: asyncio.Event() for each in DELIVERED}
+        self._has_room = {each: asyncio.Event() for each in LEASED}
 
     @property
     def under_way(self) -> int:
@@ -42,7 +41,7 @@ class Deliveries:
 
     def begin(self) -> None:
         """Begin to take messages."""
-        self._claims = [asyncio.create_task(self._claim(queue)) for queue in DELIVERED]
+        self._claims = [asyncio.create_task(self._claim(queue)) for queue in LEASED]
 
     async def stop_taking(self) -> None:
         """Take no more messages; those in hand go on."""

@@ -12,15 +12,12 @@ from pathlib import Path
 from typing import Protocol
 
 from shared.app import BackgroundWork
-from shared.engine.ports import Metrics, Queue, Store, Threads
+from shared.engine.ports import Metrics, Store, Threads
 from shared.engine.ports.leases import GiveUp, HasShare, Lease, Leases
 from shared.engine.ports.settling import Settling
 from shared.settings import Settings
 from shared.subscriptions.subscription import SubscriptionKey
 from shared.watched_clock import WatchedClock
-
-#: The queues whose messages are delivered; the app's timers read all others.
-DELIVERED = (Queue.DELIVERIES, Queue.RETRIES)
 
 
 class Home(Protocol):

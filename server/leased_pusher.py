@@ -8,7 +8,7 @@ from datetime import timedelta
 from shared.engine.ports import Pusher
 from shared.http import Exchange, Failure, LateAnswerHandler, NotAnswered, OutboundRequest
 
-_NO_LEASE = "the database has not been reached for so long that others may have the event"
+_NO_LEASE = "the lease of this server is over: others may have the event"
 
 
 class LeasedPusher:

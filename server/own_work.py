@@ -68,7 +68,7 @@ class OwnWork:
 
 
 def timers_of(app: App) -> list[BackgroundWork]:
-    """Return the timers of *app*: of the wake timer, only where messages can't hide for ever."""
+    """Return the timers of *app*: the wake timer only where messages can't hide for ever."""
     names = ["deadletter_timer"]
     if app.store.traits.hiding is not None:
         names.append("wake_timer")

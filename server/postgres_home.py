@@ -62,14 +62,14 @@ class PostgresHome(SqlHome):
     ) -> None:
         super().__init__(settings, clock, threads)
         self._connecting = Connecting(options.parameters, prepares=not options.is_pooled)
-        self._open = partial(
+        self._make_database = partial(
             make_database,
             self._connecting,
             threads,
             told=clock.storage_answered,
             allows_unsafe=options.allows_unsafe,
         )
-        self._make = partial(make_store, **self._options)
+        self._make_store = partial(make_store, **self._options)
 
     @property
     def is_elected(self) -> bool:
@@ -92,7 +92,9 @@ class PostgresHome(SqlHome):
     async def open(self, give_up: GiveUp, has_share: HasShare) -> None:
         told = asyncio.get_running_loop().call_later(_SLOW_SECONDS, self._tell_of_waiting)
         try:
-            self.store = await self._off_loop(lambda: self._make(self._open(), give_up=give_up))
+            self.store = await self._off_loop(
+                lambda: self._make_store(self._make_database(), give_up=give_up)
+            )
         except StorageUnavailable as error:
             place, cause = self._connecting.place, error.__cause__
             why = self._connecting.said(cause) if isinstance(cause, psycopg.Error) else str(error)

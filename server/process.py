@@ -2,9 +2,10 @@
 Runs a server from its first check to its end.
 
 Signals: SIGHUP reads certificate and file again. The first SIGTERM or SIGINT ends it in order:
-readiness fails, messages under way are delivered while requests are still answered, then requests
-under way are answered, and what is in memory is stored, each within its bound. A second one ends it
-at once: what was under way comes again after the next start.
+readiness fails, what is not being pushed is handed back, messages under way are delivered while
+requests are still answered, then requests under way are answered, and what is in memory is stored,
+each within its bound. A second one ends it at once: what was under way comes again after the next
+start.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ class ServedPlace(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class InFolder:
+class ServedFolder:
     """Implements `ServedPlace`: a test's folder may be in memory."""
 
     data: Path
@@ -49,7 +49,7 @@ class InFolder:
 
 
 @dataclass(frozen=True, slots=True)
-class InDatabase:
+class ServedDatabase:
     """Implements `ServedPlace`: a database of PostgreSQL's, by its *url*."""
 
     url: str

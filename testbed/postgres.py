@@ -67,7 +67,7 @@ class PostgresServer:
 
     def make(self) -> None:
         """Make the database `DATABASE`, which belongs to `ROLE`."""
-        initdb = [*self._program("initdb"), "-D", self.data, "-U", OWNER, "-A", "trust", "-N"]
+        initdb = [self._program("initdb"), "-D", self.data, "-U", OWNER, "-A", "trust", "-N"]
         self._run([*initdb, "--locale=C.UTF-8", "--encoding=UTF8"])
         (self.data / "pg_hba.conf").write_text(_ACCESS + _REPLICAS)
         self.start()
@@ -77,7 +77,7 @@ class PostgresServer:
     def make_standby(self, of: PostgresServer) -> None:
         """Be a copy of another server that follows it."""
         at = ["-h", str(of.folder), "-p", str(of.port), "-U", OWNER]
-        self._run([*self._program("pg_basebackup"), "-D", self.data, *at, "-R", "-c", "fast"])
+        self._run([self._program("pg_basebackup"), "-D", self.data, *at, "-R", "-c", "fast"])
         self.start()
 
     def demand_tls(self, certificate: trustme.LeafCert) -> None:
@@ -100,7 +100,7 @@ class PostgresServer:
         at = ["-p", str(self.port), "-h", "127.0.0.1", "-k", str(self.folder)]
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
-                [*self._program("postgres"), "-D", str(self.data), *at, *chosen],
+                [self._program("postgres"), "-D", str(self.data), *at, *chosen],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -234,8 +234,8 @@ class PostgresServer:
             return [int(each) for each in of.read_text().split()]
         return []
 
-    def _program(self, name: str) -> list[str]:
-        return [str(self._programs / name)]
+    def _program(self, name: str) -> str:
+        return str(self._programs / name)
 
     def _run(self, command: Sequence[object]) -> None:
         done = subprocess.run(
@@ -291,7 +291,7 @@ def running_postgres(
 
 _POOL = """\
 [databases]
-* = host={host} port={port}
+* = host={host} port={port} user={role}
 [pgbouncer]
 listen_addr = 127.0.0.1
 listen_port = {listens}
@@ -319,8 +319,8 @@ def running_pgbouncer(server: PostgresServer, role: str = ROLE) -> Iterator[str]
         raise FileNotFoundError("pgbouncer")
     listens = _free_port()
     settings = server.folder / f"pgbouncer-{listens}.ini"
-    text = _POOL.format(host=server.folder, port=server.port, listens=listens)
-    settings.write_text(text.replace("port=", f"user={role} port="))
+    at = {"host": server.folder, "port": server.port, "role": role, "listens": listens}
+    settings.write_text(_POOL.format(**at))
     process = subprocess.Popen(
         [program, "-q", str(settings)],
         stdin=subprocess.DEVNULL,

@@ -15,7 +15,16 @@ import psycopg
 
 from bench.load import progress
 from bench.soak.attacked_server import SUSPENDED
-from bench.soak.kills import REACHED_IN, SIDES, brief_steps_at, pause_steps, steps_at
+from bench.soak.kills import (
+    KILLS,
+    LONGEST,
+    REACHED_IN,
+    SHORTEST,
+    SIDES,
+    brief_steps_at,
+    pause_steps,
+    steps_at,
+)
 from bench.soak.outages import SECONDS, during, few_descriptors
 from bench.soak.postgres_deployment import PostgresDeployment, PostgresStage
 from bench.soak.soak_deployment import (
@@ -48,8 +57,6 @@ CLOCKS_STAGE = PostgresStage(ahead=(3600.0, 0.0))
 SYNCHRONOUS, ASYNCHRONOUS = (
     PostgresStage(standby=each) for each in ("synchronous", "asynchronous")
 )
-_KILLS = 5  # of a row
-_SHORTEST, _LONGEST = 0.1, 3.0  # seconds between two of them
 _HUNG = 20.0  # seconds: longer than an answer is waited for
 _AWAY = 15.0  # seconds: longer than a commit is repeated
 _UNREPLICATED = 2.0  # seconds that an asynchronous standby may be behind
@@ -142,7 +149,10 @@ def shortage_steps(_: Random) -> list[Step[PostgresDeployment]]:
 
 def failover_steps(_: Random) -> list[Step[PostgresDeployment]]:
     """Return steps that promote the standby of a primary that was killed."""
-    return [Step("synchronous standby promoted", failed_over), _AT_COMMIT]
+    return [
+        Step("synchronous standby promoted", failed_over),
+        Step("synchronous standby promoted, commits waited for it", failed_over_at_commit),
+    ]
 
 
 def asynchronous_steps(_: Random) -> list[Step[PostgresDeployment]]:
@@ -157,7 +167,7 @@ def asynchronous_steps(_: Random) -> list[Step[PostgresDeployment]]:
 
 
 def killed_at_chance(
-    chance: Random, kill: Callable[[PostgresDeployment], object], times: int = _KILLS
+    chance: Random, kill: Callable[[PostgresDeployment], object], times: int = KILLS
 ) -> Callable[[PostgresDeployment], Attacked]:
     """Make an attack that kills *times* under load, at intervals of chance."""
 
@@ -167,7 +177,7 @@ def killed_at_chance(
             for _ in range(times):
                 before = len(accepted)
                 wait_until(lambda before=before: len(accepted) > before, REACHED_IN)  # type: ignore[misc]
-                time.sleep(chance.uniform(_SHORTEST, _LONGEST))
+                time.sleep(chance.uniform(SHORTEST, LONGEST))
                 kill(deployment)
             time.sleep(SECONDS)
         return Attacked(times)
@@ -241,7 +251,7 @@ def suspended(deployment: PostgresDeployment) -> Attacked:
     """Let the clock of a server's lease jump beyond it: nothing is pushed before its renewal."""
     before = deployment.logged[SUSPENDED]
     with deployment.traffic.flowing():
-        for _ in range(_KILLS):
+        for _ in range(KILLS):
             time.sleep(SECONDS)
             deployment.server.say("suspend", str(1.5 * LEASE_SECONDS * deployment.leases))
         time.sleep(SECONDS)
@@ -267,7 +277,7 @@ def cut_at_chance(chance: Random) -> Callable[[PostgresDeployment], Attacked]:
         if deployment.proxy:
             deployment.proxy.cut()
 
-    return killed_at_chance(chance, cut, 2 * _KILLS)
+    return killed_at_chance(chance, cut, 2 * KILLS)
 
 
 def cut_at_commits(side: str) -> Callable[[PostgresDeployment], Attacked]:
@@ -287,7 +297,7 @@ def cut_at_commits(side: str) -> Callable[[PostgresDeployment], Attacked]:
             time.sleep(SECONDS)
             if deployment.proxy:
                 deployment.proxy.cuts = cuts
-            wait_until(lambda: done >= 7 * _KILLS, REACHED_IN)
+            wait_until(lambda: done >= 7 * KILLS, REACHED_IN)
             deployment.calm()
             time.sleep(SECONDS)
         return Attacked(done // 7)
@@ -369,6 +379,3 @@ def failed_over_behind(deployment: PostgresDeployment) -> Attacked:
         deliveries = deployment.fail_over()
         time.sleep(SECONDS)
     return Attacked(1, deliveries)
-
-
-_AT_COMMIT = Step("synchronous standby promoted, commits waited for it", failed_over_at_commit)

@@ -30,6 +30,10 @@ SIDES = ("before", "after")
 PARKING, FREEING = ("insert parked",), ("delete parked",)
 _PAUSED = "steady"
 REACHED_IN = 40.0  # seconds; a kind that does not come counts as no run
+#: Kills of a row in which nothing need be delivered: one more, and what was there at all of them
+#: would be poison.
+KILLS = 5
+SHORTEST, LONGEST = 0.1, 3.0  # seconds between two of them: it may be ready or not
 _PUSH = "push received, unanswered"
 
 

@@ -20,7 +20,7 @@ from bench.soak.server_deployment import ServerDeployment
 from bench.soak.soak_deployment import SETTINGS, wait_until
 from shared.adapters.sql.dialects import MOST_NUMBER, NUMBER_BITS
 from shared.adapters.sql.store import ACCOUNT
-from testbed.places import InDatabase
+from testbed.places import ServedDatabase
 from testbed.postgres import (
     DATABASE,
     ROLE,
@@ -109,7 +109,7 @@ class PostgresStage(NamedTuple):
                 leases=self.leases,
                 proxy=proxy,
                 is_synchronous=self.standby == "synchronous",
-                _place=InDatabase(f"{url}&target_session_attrs=read-write"),
+                _place=ServedDatabase(f"{url}&target_session_attrs=read-write"),
             )
             hook = stack.enter_context(running_subscriber(made.answer)).url
             stack.callback(made.kill)
@@ -129,7 +129,7 @@ class PostgresDeployment(ServerDeployment):
     leases: float
     proxy: TcpProxy | None
     is_synchronous: bool
-    _place: InDatabase
+    _place: ServedDatabase
 
     @property
     def database(self) -> PostgresServer:

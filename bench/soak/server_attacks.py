@@ -10,7 +10,17 @@ from typing import Any
 
 import apsw
 
-from bench.soak.kills import REACHED_IN, SIDES, brief_steps_at, pause_steps, restart_steps, steps_at
+from bench.soak.kills import (
+    KILLS,
+    LONGEST,
+    REACHED_IN,
+    SHORTEST,
+    SIDES,
+    brief_steps_at,
+    pause_steps,
+    restart_steps,
+    steps_at,
+)
 from bench.soak.outages import SECONDS, Outage, during, few_descriptors, frozen
 from bench.soak.server_deployment import ServerDeployment
 from bench.soak.soak_deployment import (
@@ -45,10 +55,6 @@ _MB = 1024 * 1024
 _FROZEN = 35.0  # seconds: longer than it waits for an endpoint
 _LOCKED = 8.0  # seconds: longer than it waits for a lock
 _RESTARTS = 3
-#: Kills of a row in which nothing need be delivered: one more, and what was there at all of them
-#: would be poison.
-_KILLS = 5
-_SHORTEST, _LONGEST = 0.1, 3.0  # seconds between two of them: it may be ready or not
 
 
 def kill_steps(chance: Random) -> list[Step[Any]]:
@@ -89,14 +95,14 @@ def burst_steps(chance: Random) -> list[Step[SqliteDeployment]]:
         deliveries, accepted = 0, deployment.ledger.accepted
         with deployment.traffic.flowing():
             wait_until(lambda: bool(accepted), REACHED_IN)
-            for _ in range(_KILLS):
-                time.sleep(chance.uniform(_SHORTEST, _LONGEST))
+            for _ in range(KILLS):
+                time.sleep(chance.uniform(SHORTEST, LONGEST))
                 deployment.kill()
                 deliveries += deployment.repeatable()
                 deployment.server.begin_start()
             deployment.server.wait_until_ready()
             time.sleep(SECONDS)
-        return Attacked(_KILLS, deliveries)
+        return Attacked(KILLS, deliveries)
 
     return [Step("kill -9 at short intervals", attack)]
 

@@ -48,7 +48,7 @@ def choose_home(
     in_folder: InFolder,
     *,
     is_pooled: bool,
-    is_unsafe: bool,
+    allows_unsafe: bool,
 ) -> tuple[HomeFactory, Checks]:
     """
     Return what makes the home that was chosen, and what checks its store.
@@ -56,7 +56,7 @@ def choose_home(
     Raises:
         CommandFailed: none was, or two were, or the URL can't be used.
     """
-    chosen = _choose(data, store, is_pooled=is_pooled, is_unsafe=is_unsafe)
+    chosen = _choose(data, store, is_pooled=is_pooled, allows_unsafe=allows_unsafe)
     if isinstance(chosen, Path):
         return partial(in_folder.make, chosen), {"data": partial(in_folder.check, chosen)}
     from server.postgres_home import PostgresHome, check_store
@@ -72,7 +72,7 @@ def reading(data: Path | None, store: str | None) -> AbstractContextManager[Call
         CommandFailed: as `choose_home`.
         InvalidSettings: there is no store, or it can't be read.
     """
-    chosen = _choose(data, store, is_pooled=True, is_unsafe=True)
+    chosen = _choose(data, store, is_pooled=True, allows_unsafe=True)
     if isinstance(chosen, Path):
         return reader.reading(chosen)
     from server.postgres_home import reading_of
@@ -81,7 +81,7 @@ def reading(data: Path | None, store: str | None) -> AbstractContextManager[Call
 
 
 def _choose(
-    data: Path | None, store: str | None, *, is_pooled: bool, is_unsafe: bool
+    data: Path | None, store: str | None, *, is_pooled: bool, allows_unsafe: bool
 ) -> Path | PostgresOptions:
     if data and not store:
         return data
@@ -91,4 +91,4 @@ def _choose(
         raise CommandFailed(str(error)) from None
     if not parameters:
         raise CommandFailed("name either --data FOLDER or --store URL: it has all data")
-    return PostgresOptions(parameters, is_pooled=is_pooled, allows_unsafe=is_unsafe)
+    return PostgresOptions(parameters, is_pooled=is_pooled, allows_unsafe=allows_unsafe)

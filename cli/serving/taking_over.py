@@ -68,7 +68,7 @@ def import_(source: Path, data: Path | None, store: str | None) -> int:
     environment: set those of the server for this command too.
     """
     take = _dead_letters(source) if source.is_dir() else _resources(_read(source))
-    make, _ = choose_home(data, store, InFolder(SqliteHome), is_pooled=True, is_unsafe=True)
+    make, _ = choose_home(data, store, InFolder(SqliteHome), is_pooled=True, allows_unsafe=True)
     try:
         if data:
             check_folder(data)

@@ -14,7 +14,7 @@ from devhost.azurite import Azurite
 from devhost.process import RunningHost, running_host
 from testbed.arm import Arm
 from testbed.host_settings import host_settings
-from testbed.places import InFolder
+from testbed.places import ServedFolder
 from testbed.serving import running_server, server_settings
 from testbed.subscriber import Subscriber, answers
 from tests.conformance.test_dead_letters import CASES
@@ -45,7 +45,7 @@ def deployed(request: pytest.FixtureRequest, tmp_path: Path) -> Deployed:
 
     @contextmanager
     def on_sqlite(settings: Mapping[str, str]) -> Iterator[tuple[RunningHost, AnyDeadLetters]]:
-        place = InFolder(tmp_path / "data")
+        place = ServedFolder(tmp_path / "data")
         with running_server(place, server_settings(**settings)) as server:
             yield server, StoredDeadLetters(place)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.places import InDatabase, InFolder, ServedPlace
+from testbed.places import ServedDatabase, ServedFolder, ServedPlace
 from testbed.postgres import PostgresServer
 from testbed.serving import running_server, server_settings
 from testbed.subscriber import PATIENCE
@@ -52,8 +52,8 @@ def both_played(
 ) -> Mapping[str, Played]:
     """Play them on both at the same time: they mostly wait."""
     places = {
-        "sqlite": InFolder(tmp_path_factory.mktemp("serve") / "data"),
-        "postgresql": InDatabase(postgres.url(postgres.new_database())),
+        "sqlite": ServedFolder(tmp_path_factory.mktemp("serve") / "data"),
+        "postgresql": ServedDatabase(postgres.url(postgres.new_database())),
     }
     folders = [tmp_path_factory.mktemp("ca") for _ in places]
     with ThreadPoolExecutor(len(places)) as pool:

@@ -9,7 +9,7 @@ import pytest
 from _pytest.fixtures import FixtureFunctionDefinition
 
 from devhost.process import RunningHost
-from testbed.places import InDatabase, InFolder, ServedPlace
+from testbed.places import ServedDatabase, ServedFolder, ServedPlace
 from testbed.postgres import PostgresServer
 from testbed.serving import running_server, server_settings
 from tests.e2e import (
@@ -89,9 +89,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def place(request: pytest.FixtureRequest) -> ServedPlace:
     if request.param == "sqlite":
         factory: pytest.TempPathFactory = request.getfixturevalue("tmp_path_factory")
-        return InFolder(factory.mktemp("serve") / "data")
+        return ServedFolder(factory.mktemp("serve") / "data")
     postgres: PostgresServer = request.getfixturevalue("postgres")
-    return InDatabase(postgres.url(postgres.new_database()))
+    return ServedDatabase(postgres.url(postgres.new_database()))
 
 
 @pytest.fixture(scope="module")

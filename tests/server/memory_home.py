@@ -11,13 +11,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from pushgrid.testing.memory import MemoryQueues, MemorySender, MemoryStore, StoredMessage
-from server.home import DELIVERED
 from shared.app import BackgroundWork
 from shared.clock import Clock
 from shared.delivery.messages.message import OtherVersion, ReplayStep
 from shared.delivery.messages.message_reader import decode
 from shared.engine.ports import Metrics, Queue, Receipt, Received, Threads
-from shared.engine.ports.leases import GiveUp, HasShare, Lease
+from shared.engine.ports.leases import LEASED, GiveUp, HasShare, Lease
 from shared.errors import InvalidSettings, StorageUnavailable
 from shared.settings import Settings
 from shared.subscriptions.subscription import SubscriptionKey
@@ -151,7 +150,7 @@ class MemoryHome:
     def has_waiting(self, key: SubscriptionKey) -> bool:
         return any(
             part.key.folded == key.folded
-            for queue in (*DELIVERED, Queue.WAITING, Queue.DEADLETTERS)
+            for queue in (*LEASED, Queue.WAITING, Queue.DEADLETTERS)
             for text in self.queues.texts(queue)
             if not isinstance(found := decode(text.encode()), OtherVersion | ReplayStep)
             for part in found

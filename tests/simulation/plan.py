@@ -60,7 +60,8 @@ def draw_plan(seed: int, home: str = "functions") -> Plan:
     """
     Draw a plan: one of ten is a long run with few events.
 
-    Each home has the same, but that a long run of the server has a pause of days.
+    Each home has the same. A long run on SQLite also has a pause of days; one on PostgreSQL is
+    never long, and has what keeps servers from their leases.
     """
     drawing = _Drawing(seed, is_long=seed % 10 == 9 and home != "postgres")
     plan = drawing.plan()._replace(home=home)

@@ -417,7 +417,7 @@ PLANTED = {
         f"{_POSTGRES}/committer.py",
         "            number, renewals = found[0][0] + 1, found[0][1] + 1\n",
         "            number, renewals = found[0][0], found[0][1] + 1\n",
-        unseen="a late commit has to come after the repeat: test_postgres_leases.py does",
+        unseen="a late commit has to come after the repeat: test_postgres_commits.py does",
         home="postgres",
     ),
     "a repeat of what was not in hand": Planted(
@@ -433,7 +433,7 @@ PLANTED = {
         "                self.is_lost = True\n"
         "                self._be_alive()\n"
         "                continue\n",
-        unseen="it has to be judged while it repeats: test_postgres_leases.py does",
+        unseen="it has to be judged while it repeats: test_postgres_commits.py does",
         home="postgres",
     ),
     "a settlement under a former number": Planted(
@@ -481,7 +481,7 @@ PLANTED = {
         f"{_POSTGRES}/processes.py",
         "        if now - self._seen_at > _MISSED * OBSERVED_EVERY:\n",
         "        if False:\n",
-        unseen="all others have to be frozen as long: test_postgres_leases.py does",
+        unseen="all others have to be frozen as long: test_postgres_processes.py does",
         home="postgres",
     ),
     "a lease that counts from the answer": Planted(
@@ -510,7 +510,7 @@ PLANTED = {
         f"{_POSTGRES}/schema.py",
         "            AND timeline = {TIMELINE}\n",
         "",
-        unseen="a new number, to which it leads, frees as well: test_postgres_leases.py does",
+        unseen="a new number, to which it leads, frees as well: test_postgres_processes.py does",
         home="postgres",
         also=[(f"{_POSTGRES}/committer.py", " and began_in == timeline\n", "\n")],
     ),
@@ -532,7 +532,7 @@ PLANTED = {
         f"{_SQL}/sender.py",
         "                if loop_time() >= give_up_at:\n                    raise\n",
         "                raise\n",
-        unseen="a late success has to fall into a doubtful commit: test_postgres_leases.py does",
+        unseen="a late success has to fall into a doubtful commit: test_postgres_commits.py does",
         home="postgres",
     ),
     "a doubtful claim that is not looked for": Planted(
@@ -568,9 +568,8 @@ def copy_app(folder: Path) -> None:
 def _simulation() -> Sequence[Path]:
     folders = (ROOT / "tests" / "simulation", ROOT / "pushgrid")
     files = [each for folder in folders for each in folder.rglob("*.py")]
-    sql = (f"integration/sql/{each}.py" for each in ("databases", "recorded_disk"))
-    others = [ROOT / "tests" / each for each in ("package_list.py", *sql)]
-    others += [ROOT / "testbed" / each for each in ("__init__.py", "postgres.py")]
+    names = "package_list.py", "integration/sql/recorded_disk.py"
+    others = [ROOT / "tests" / each for each in names]
     return [each.relative_to(ROOT) for each in (*files, *(ROOT / "server").rglob("*.py"), *others)]
 
 

@@ -14,7 +14,7 @@ from tests.simulation.postgres_session import Session
 from tests.simulation.rows import Row
 
 if TYPE_CHECKING:
-    from tests.simulation.postgres_server import Server
+    from tests.simulation.postgres_server import PlayedPostgres
 
 
 class Cursor:
@@ -56,7 +56,7 @@ class Connection:
     info = SimpleNamespace(server_version=160_000, backend_pid=1)
     prepare_threshold = 5
 
-    def __init__(self, server: Server, session: Session) -> None:
+    def __init__(self, server: PlayedPostgres, session: Session) -> None:
         self._server, self.session = server, session
         self.closed = False
         self._is_cut, self._is_pipeline = False, False

@@ -25,6 +25,7 @@ from psycopg import OperationalError, errors
 from pushgrid.testing.memory import START
 from shared.adapters.sql.database import micros
 from shared.adapters.sql.migrations import migrations
+from shared.adapters.sql.postgres.transaction import LOCKED_MS
 from tests.simulation.kernel import Kernel, Process, Strand
 from tests.simulation.leased_ledger import LeasedLedger
 from tests.simulation.mirror import Draw, Fate, Mirror, StormHere
@@ -34,7 +35,7 @@ from tests.simulation.postgres_session import IDLE, TABLES, Session
 from tests.simulation.rows import Change
 from tests.simulation.storage import USUAL, Storm
 
-LOCKED = 3.0  # seconds: `lock_timeout`
+LOCKED = LOCKED_MS / 1000  # seconds
 LATEST = 120.0  # seconds until what was sent takes effect
 VANISHES = 0.4  # of the killed: the server is told nothing
 IN_TIME = 0.6  # of the commits whose answer is lost
@@ -79,7 +80,7 @@ STORMS = {
 }
 
 
-class Server(Mirror[_Fate]):
+class PlayedPostgres(Mirror[_Fate]):
     """The server in *folder*, and the faults of it and of what leads to it."""
 
     storms_here, usual, yields = STORMS, _Fate, 0.05

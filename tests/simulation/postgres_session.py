@@ -14,15 +14,15 @@ from psycopg import OperationalError, errors
 from shared.adapters.sql.dialects import POSTGRESQL, SQLITE
 from shared.adapters.sql.postgres.connecting import ASKED
 from shared.adapters.sql.postgres.schema import STATEMENTS
-from shared.adapters.sql.postgres.transaction import MICROS
+from shared.adapters.sql.postgres.transaction import IDLE_MS, LOST, MICROS
 from tests.simulation.kernel import Process
 from tests.simulation.rows import Change, Row, changes_of
 
 if TYPE_CHECKING:
     from tests.simulation.postgres_connection import Cursor
-    from tests.simulation.postgres_server import Server
+    from tests.simulation.postgres_server import PlayedPostgres
 
-IDLE = 5.0  # seconds: `idle_in_transaction_session_timeout`
+IDLE = IDLE_MS / 1000  # seconds
 #: What PostgreSQL alone has.
 TABLES = [each.replace("BIGINT", "INTEGER") for each in STATEMENTS[1] if "CREATE TABLE" in each]
 #: What a transaction does, by the beginning of a statement that it has then.
@@ -68,13 +68,13 @@ _DAY = re.compile(r"attempts_(\d{8})")
 class LostProcess(errors.RaiseException):
     """As `hold` raises it."""
 
-    sqlstate = "PG001"
+    sqlstate = LOST
 
 
 class Session:
     """What the server does for a connection."""
 
-    def __init__(self, server: Server, process: Process, file: apsw.Connection) -> None:
+    def __init__(self, server: PlayedPostgres, process: Process, file: apsw.Connection) -> None:
         self._server, self.process, self._file = server, process, file
         self.is_open, self.writes, self.is_read_only = True, False, False
         self.has_no_more = True  # under way, once its client is gone

@@ -19,7 +19,7 @@ from shared.settings import Settings
 from shared.watched_clock import WatchedClock
 from tests.simulation.kernel import Process, Threads
 from tests.simulation.leased_ledger import LeasedLedger
-from tests.simulation.postgres_server import Server
+from tests.simulation.postgres_server import PlayedPostgres
 from tests.simulation.processes import Death
 from tests.simulation.served import ServedProcesses, ServedWorld
 
@@ -34,7 +34,7 @@ class PostgresProcesses(ServedProcesses):
     """Two or three servers, which lose their machines, but never a database."""
 
     aims = AIMS
-    machine: Server
+    machine: PlayedPostgres
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
@@ -119,7 +119,7 @@ class PostgresProcesses(ServedProcesses):
 class PostgresWorld(ServedWorld):
     """All that there is in a simulation of several servers."""
 
-    make_ledger, make_processes, make_machine = LeasedLedger, PostgresProcesses, Server
+    make_ledger, make_processes, make_machine = LeasedLedger, PostgresProcesses, PlayedPostgres
     unused = ("ports",)
 
     def _unfinished(self) -> Mapping[Any, Any]:

@@ -13,9 +13,9 @@ from shared.engine.ports import DeadLetters
 from shared.settings import Settings
 from shared.watched_clock import WatchedClock
 from tests.simulation.kernel import Process, Threads
-from tests.simulation.machine import Machine
 from tests.simulation.plan import Plan, Step
 from tests.simulation.served import ServedProcesses, ServedWorld
+from tests.simulation.sqlite_machine import Machine
 
 
 class SqliteProcesses(ServedProcesses):

@@ -20,6 +20,7 @@ from shared.adapters.sql.database import (
     moment,
     plain,
 )
+from shared.adapters.sql.dialects import ATTEMPT
 from shared.clip import clip
 from shared.clock import Deadline
 from shared.delivery.attempt_record import AttemptRecord
@@ -34,8 +35,7 @@ _ANY = "surrogatepass"  # an event's text may have lone surrogates
 _KEY = 6  # columns, the first ones
 _TOGETHER = 64  # rows of a statement
 _WRITE = (
-    "INSERT INTO attempts (topic, subscription, hour, system_id, number, ends, event_id, made,"
-    " replay_of, record, event) {}"
+    f"INSERT INTO attempts ({ATTEMPT}, event) {{}}"
     " ON CONFLICT (topic, subscription, hour, system_id, number, ends) DO UPDATE SET"
     " event_id = excluded.event_id, made = excluded.made, replay_of = excluded.replay_of,"
     " record = excluded.record, event = excluded.event"

@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from shared.adapters.sql.database import ReadTransaction, Row, WriteTransaction, moment
+from shared.adapters.sql.dialects import DEATHS_TOGETHER
 from shared.adapters.sql.hand import SqlReceipt
 from shared.adapters.sql.messages import (
     MINE,
@@ -28,7 +29,6 @@ from shared.delivery.messages.outline import outline_of
 from shared.engine.ports import Queue
 from shared.engine.ports.leases import Lease
 
-DEATHS_TOGETHER = 3  # a message with as many is a suspect
 CLAIM = (
     "UPDATE messages SET run = ?, parked = NULL,"
     " deaths = deaths + CASE WHEN run > 0 THEN 1 ELSE 0 END"

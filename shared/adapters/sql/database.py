@@ -109,8 +109,8 @@ class Database(Protocol):
     Runs transactions.
 
     A *write* gets a transaction that others share. It may be called again if one of these fails,
-    so it changes nothing but the database. An error that it raises is its caller's alone, and
-    what it has written is undone.
+    so it changes nothing else but what each call sets anew. An error that it raises is its
+    caller's alone, and what it has written is undone.
     """
 
     @property

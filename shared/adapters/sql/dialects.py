@@ -7,6 +7,9 @@ from typing import NamedTuple
 #: A lease of PostgreSQL's is the id of a process, and a number of so many bits that rises.
 NUMBER_BITS = 20
 MOST_NUMBER = 2**NUMBER_BITS - 1
+DEATHS_TOGETHER = 3  # a message with as many is a suspect
+#: The columns of attempts but the last, `event`.
+ATTEMPT = "topic, subscription, hour, system_id, number, ends, event_id, made, replay_of, record"
 
 
 class Dialect(NamedTuple):
@@ -49,8 +52,11 @@ _LEFT = (
     f"run > 0 AND run BETWEEN processes.id << {NUMBER_BITS} AND (processes.id << {NUMBER_BITS})"
     f" + CASE WHEN dead THEN {MOST_NUMBER} ELSE number - 1 END"
 )
+#: Whatever a process has had in hand, under any of its numbers.
+OF_PROCESS = (
+    f"run BETWEEN processes.id << {NUMBER_BITS} AND (processes.id << {NUMBER_BITS}) + {MOST_NUMBER}"
+)
 _BY_ID = "messages.id + 0"  # By the index of ids, what nobody has would be read from the start.
-_ATTEMPT = "topic, subscription, hour, system_id, number, ends, event_id, made, replay_of, record"
 _SKIP = " FOR UPDATE OF messages SKIP LOCKED"
 _PARKING = 0x50475250  # "PGRP": the first key of a lock
 #: Plans are chosen before there are statistics, too: in a new database, or one from a dump.
@@ -61,7 +67,7 @@ POSTGRESQL = Dialect(
     " AS found LIMIT ?",
     # BETWEEN: of a range, few rows are expected.
     suspects=f"SELECT messages.id FROM messages LEFT JOIN processes ON {_LEFT}"
-    f" WHERE deaths BETWEEN 2 AND {2**31}"
+    f" WHERE deaths BETWEEN {DEATHS_TOGETHER - 1} AND {2**31}"
     " AND ((processes.id IS NOT NULL AND run <> ? AND deaths >= ?) OR (run = 0 AND deaths >= ?))"
     f" ORDER BY {_BY_ID} LIMIT ?{_SKIP}",
     chosen="= ANY(ARRAY({}))",  # A plan may make that of IN anew for each row that it reads.
@@ -71,8 +77,8 @@ POSTGRESQL = Dialect(
     parking=f"SELECT pg_advisory_xact_lock({_PARKING}, hashtext(current_schema()))",
     counts="json_array_elements(CAST(counts AS json)) AS found (value)",
     # Without its day a record is dropped: nothing else is to fail.
-    attempts=f"SELECT {_ATTEMPT}, CAST(event AS BYTEA) FROM (VALUES {{}})"
-    f" AS found ({_ATTEMPT}, event)"
+    attempts=f"SELECT {ATTEMPT}, CAST(event AS BYTEA) FROM (VALUES {{}})"
+    f" AS found ({ATTEMPT}, event)"
     " WHERE EXISTS (SELECT 1 FROM attempt_days WHERE day = hour - hour % 86400000000)",
     has_attempt_hours=False,
 )

@@ -105,12 +105,14 @@ class SqlDocuments:
 
     def _write(self, table: Table, partition: str, write: Write[T]) -> T:
         try:
-            return self._database.write(write, WriteOptions(catalogue=_hold(table, partition)))
+            return self._database.write(
+                write, WriteOptions(catalogue=_catalogue_of(table, partition))
+            )
         finally:  # also where nobody knows whether it is stored
             self._changed(table)
 
     def _note_change(self, writing: WriteTransaction, table: Table, partition: str) -> None:
-        if _hold(table, partition):
+        if _catalogue_of(table, partition):
             drawn = int(self._new_id()[:_VERSION_DIGITS], 16)
             writing.run("UPDATE state SET value = ? WHERE name = 'catalogue'", drawn)
 
@@ -162,7 +164,7 @@ def _pause_of(table: Table, document: Document) -> str | None:
     return plain(since) if isinstance(since, str) else None
 
 
-def _hold(table: Table, partition: str) -> Catalogue:
+def _catalogue_of(table: Table, partition: str) -> Catalogue:
     is_of_it = table in _CATALOGUE and partition.lower() not in _NO_CATALOGUE
     return Catalogue.EXCLUSIVE if is_of_it else Catalogue.NONE
 

@@ -48,12 +48,11 @@ from shared.adapters.sql.messages import (
 from shared.adapters.sql.suspects import Suspects
 from shared.clock import Clock
 from shared.engine.ports import Queue, Threads
-from shared.engine.ports.leases import GiveUp, Lease
+from shared.engine.ports.leases import LEASED, GiveUp, Lease
 from shared.errors import StorageUnavailable
 from shared.tasks import loop_time
 
 T = TypeVar("T")
-HANDED = (Queue.DELIVERIES, Queue.RETRIES)  # the queues whose messages are handed over
 #: What others are to find is due so long after it is made: nobody has looked there before then.
 FOR_OTHERS = AHEAD + timedelta(seconds=1)  # that its commit may take
 MOST_FAILURES = 20  # as on Azure; then it is recorded
@@ -92,11 +91,11 @@ class SqlLeases:
         self._result = threads.result
         self.lost: Callable[[], object] = lambda: None
         self._give_up = give_up
-        self._hands = {queue: Hand() for queue in HANDED}
+        self._hands = {queue: Hand() for queue in LEASED}
         self._order = count()
         self._suspects = Suspects(database, self._end_as_poison)
         self._is_open = True
-        self._loop: asyncio.AbstractEventLoop | None = None  # once something is in hand
+        self._loop: asyncio.AbstractEventLoop | None = None  # once it is used
 
     # ── What the sender says ──
 

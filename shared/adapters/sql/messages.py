@@ -182,7 +182,7 @@ def delete_in_hand(
     writing: WriteTransaction, number: int, run: int, *, has_rows: bool = True
 ) -> bool:
     """Delete a message that *run* has in hand; tell whether it has."""
-    deleted = writing.run("DELETE FROM messages WHERE id = ? AND run = ?", number, run)
+    deleted = writing.run(f"DELETE FROM messages WHERE {MINE}", number, run)
     if deleted and has_rows:
         delete_rows(writing, number)
     return bool(deleted)
@@ -235,7 +235,7 @@ def open_keys(reading: ReadTransaction, number: int) -> set[SubscriptionKey]:
 
 def keys_in_hand(writing: WriteTransaction, number: int, run: int) -> set[SubscriptionKey] | None:
     """Do as `open_keys` for a message that *run* has in hand, and lock it; ``None``: it has not."""
-    mine = f"SELECT counts FROM messages WHERE id = ? AND run = ?{writing.dialect.locking}"
+    mine = f"SELECT counts FROM messages WHERE {MINE}{writing.dialect.locking}"
     found = writing.rows(mine, number, run)
     return _open_keys(writing, number, found[0][0]) if found else None
 

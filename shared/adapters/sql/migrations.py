@@ -70,7 +70,8 @@ CREATE TABLE documents (
   pause {text}, document {text} NOT NULL, PRIMARY KEY (kind, partition, name)
 ) {table};
 
--- run: the start that has it in hand; 0: none has. parked: the row of `parked` that it waits for.
+-- run: who has it in hand: a start; on PostgreSQL a process and its number; 0: nobody has.
+-- parked: the row of `parked` that it waits for.
 -- counts: of a message that is delivered at once, what `parts` has of all others.
 CREATE TABLE messages (
   id {number} PRIMARY KEY, queue {text} NOT NULL, due {number} NOT NULL, stored {number} NOT NULL,

@@ -103,16 +103,12 @@ class SqlQueues:
     def make(self, queue: Queue) -> None:
         """Do nothing: it is there."""
 
-    def waiting(self, *, given_up: bool = False) -> dict[SubscriptionKey, Waiting]:
-        """
-        Return what waits for each subscription, exactly; names are in lower case.
-
-        *given_up*: what waits for its dead-letter blob instead.
-        """
-        return self.unfinished()[given_up]
-
     def unfinished(self) -> tuple[dict[SubscriptionKey, Waiting], dict[SubscriptionKey, Waiting]]:
-        """Return what waits, and what waits for its dead-letter blob."""
+        """
+        Return what waits for each subscription, and what waits for its dead-letter blob.
+
+        They are exact; names are in lower case.
+        """
         rows = self._database.read(
             lambda reading: reading.rows(
                 "SELECT given_up, topic, subscription, CAST(SUM(deliveries) AS BIGINT), MIN(oldest)"

@@ -56,7 +56,8 @@ class SqlStore:
         give_up: GiveUp | None = None,
     ) -> None:
         self.account = account
-        self.catalogue_version: Callable[[], int] | None = None  # One process changes it.
+        # PostgreSQL's sets it: others change it, too.
+        self.catalogue_version: Callable[[], int] | None = None
         self.database = database
         self.documents = SqlDocuments(database, new_id, self._changed)
         self.queues = SqlQueues(database, clock)

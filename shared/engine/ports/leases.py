@@ -8,6 +8,9 @@ from typing import NamedTuple, Protocol
 from shared.engine.ports.queues import Queue
 from shared.subscriptions.subscription import SubscriptionKey
 
+#: The queues whose messages are delivered; the app's timers read all others.
+LEASED = (Queue.DELIVERIES, Queue.RETRIES)
+
 
 class Lease(NamedTuple):
     """A message in hand: no other process gets it until it is ended or given back."""
@@ -26,7 +29,7 @@ HasShare = Callable[[SubscriptionKey], bool]
 
 class Leases(Protocol):
     """
-    Hands messages of the queues `deliveries` and `retries` to one process, on its event loop.
+    Hands messages of the queues in `LEASED` to one process, on its event loop.
 
     What that process puts for now is in its hand when it is stored, as far as there is room, and it
     has a share in the limits. *lost* is called on the event loop when others may have all that was

@@ -104,7 +104,7 @@ def test_sqlite_ends_a_message_with_what_follows(tmp_path: Path):
         await app.app.publish.accept(a_topic(), [an_event()], "publish-1")
         (lease,) = await leases.claim(Queue.DELIVERIES, 10)
         await app.worker.deliver(lease)  # to port 9, where nobody listens
-        waiting = await asyncio.to_thread(queues.waiting)
+        waiting, _ = await asyncio.to_thread(queues.unfinished)
         return leases.has(lease), waiting[KEY].events
 
     assert on_app(test, SqliteHome, tmp_path / "data") == (False, 1)
@@ -135,7 +135,7 @@ def test_what_is_published_after_a_subscription_was_answered_reaches_it(tmp_path
         app.threads.on_loop(publish("publish-2"))
         may_read.set()
         early.join(60)
-        waiting = app.home.store.queues.waiting()  # type: ignore[attr-defined]
+        waiting = app.home.store.queues.unfinished()[0]  # type: ignore[attr-defined]
         return {key.subscription: each.events for key, each in waiting.items()}
 
     assert on_app(test, SqliteHome, tmp_path / "data") == {"crm": 2, "erp": 1}

@@ -257,7 +257,7 @@ def test_blobs_are_announced_if_they_have_an_address(
         assert blob
         assert topic
         app.app.blob_notices.publish(topic, [blob])
-        return [each.events for each in app.home.store.queues.waiting().values()]  # type: ignore[attr-defined]
+        return [each.events for each in app.home.store.queues.unfinished()[0].values()]  # type: ignore[attr-defined]
 
     async def test() -> list[int]:
         async with served(tmp_path / "data", FakeClock(), environ) as (app, _):
@@ -348,7 +348,7 @@ def test_a_disk_that_is_almost_full_takes_no_events_and_goes_on_delivering(tmp_p
                     settling = home.settling(lease, app.app.metrics)
                     (settled,) = await settling.settle([settlement], timedelta())
                     assert settled.answer is Answer.SETTLED
-            waiting = await asyncio.to_thread(home.store.queues.waiting)
+            waiting, _ = await asyncio.to_thread(home.store.queues.unfinished)
             return statuses, sum(each.events for each in waiting.values())
 
     assert asyncio.run(test()) == ([200, 503, 200], 2)

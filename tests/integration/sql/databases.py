@@ -12,6 +12,7 @@ import psycopg
 import pytest
 
 from shared.adapters.sql.database import Row, WriteTransaction
+from shared.adapters.sql.dialects import MOST_NUMBER, NUMBER_BITS
 from shared.adapters.sql.postgres.processes import boottime
 from shared.adapters.sql.postgres.store import PostgresStore
 from shared.adapters.sql.postgres.transaction import Transaction
@@ -58,7 +59,8 @@ class Schema:
 
     def holders(self) -> list[Row]:
         """Return id and number of the process that has each message in hand."""
-        return self.do("SELECT run >> 20, run & 1048575 FROM messages WHERE run > 0 ORDER BY id")
+        wanted = f"SELECT run >> {NUMBER_BITS}, run & {MOST_NUMBER} FROM messages"  # noqa: S608
+        return self.do(f"{wanted} WHERE run > 0 ORDER BY id")
 
     def do(self, statement: str, *parameters: object) -> list[Row]:
         """Run a statement in the schema."""
@@ -113,7 +115,7 @@ class Cut:
 
 
 def id_of(store: PostgresStore) -> int:
-    return store.database.run >> 20
+    return store.database.run >> NUMBER_BITS
 
 
 Place = Path | Schema

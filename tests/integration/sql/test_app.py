@@ -11,14 +11,13 @@ from time import monotonic
 
 from pushgrid.testing.composition import MemoryOutbound
 from pushgrid.testing.memory import FakeClock, ScriptedPusher, answered
-from shared.adapters.sql.leases import HANDED
 from shared.adapters.sql.sqlite.files import Connect, connect
 from shared.adapters.sql.sqlite.store import SqliteStore
 from shared.adapters.threads import SystemThreads
 from shared.app import App
 from shared.clock import Deadline, SystemClock
 from shared.engine.ports import CUSTOM_TOPICS, AttemptChoice, Pusher, Queue, Table
-from shared.engine.ports.leases import Lease
+from shared.engine.ports.leases import LEASED, Lease
 from shared.settings import AttemptLogging, Settings
 from shared.subscriptions.subscription import DeadLetterDestination
 from shared.watched_clock import WatchedClock
@@ -48,7 +47,7 @@ class Server:
             threads=threads,
             chance=SystemChance(),
         )
-        self.claims = [asyncio.create_task(self._claim(queue)) for queue in HANDED]
+        self.claims = [asyncio.create_task(self._claim(queue)) for queue in LEASED]
 
     async def _claim(self, queue: Queue) -> None:
         async with asyncio.TaskGroup() as group:
@@ -117,12 +116,12 @@ def test_events_come_to_their_ends(tmp_path: Path) -> None:
             for number in range(3):
                 event = an_event(id=f"e-{number}")
                 await server.app.publish.accept(a_topic(), [event], f"publish-{number}")
-            await until(lambda: store.queues.waiting() == {})
-            given_up = await asyncio.to_thread(lambda: store.queues.waiting(given_up=True))
+            await until(lambda: store.queues.unfinished()[0] == {})
+            given_up = await asyncio.to_thread(lambda: store.queues.unfinished()[1])
             assert {key.subscription: each.events for key, each in given_up.items()} == {"wms": 3}
             await until(lambda: not has_dead_letters_later(store))
             await server.run_timer()
-            assert await asyncio.to_thread(lambda: store.queues.waiting(given_up=True)) == {}
+            assert await asyncio.to_thread(lambda: store.queues.unfinished()[1]) == {}
             await server.app.end()
             blobs = await asyncio.to_thread(_blobs, store, "WMS/")
             assert len(blobs) == 1
@@ -171,7 +170,7 @@ def test_a_server_that_is_killed_delivers_after_its_next_start(tmp_path: Path) -
 
     async def deliver() -> None:
         async with serving(tmp_path / "data", pusher) as server:
-            await until(lambda: server.store.queues.waiting() == {})
+            await until(lambda: server.store.queues.unfinished()[0] == {})
 
     asyncio.run(publish())
     assert pusher.sent == []

@@ -123,7 +123,7 @@ async def play(server: Server, held: HeldPusher) -> None:
     await server.app.publish.accept(a_topic(), events, "publish-1")
     await until(lambda: recorded(store.database)[Metric.DELIVERY_SUCCESS, "erp"] == 2)
     held.let_go()
-    await until(lambda: store.queues.waiting() == {})
+    await until(lambda: store.queues.unfinished()[0] == {})
     await until(lambda: not has_dead_letters_later(store))
     await server.run_timer()
 
@@ -160,7 +160,7 @@ def test_after_a_kill_at_any_moment_counts_are_what_is_recorded(
 async def ends(folder: Path, pusher: ScriptedPusher) -> Found:
     """Go on after a kill; return what is counted then."""
     async with serving(folder, pusher) as server:
-        await until(lambda: server.store.queues.waiting() == {})
+        await until(lambda: server.store.queues.unfinished()[0] == {})
         await until(lambda: not has_dead_letters_later(server.store))
         await server.run_timer()
         found = counted(server.store.database)

@@ -743,7 +743,7 @@ def test_what_waits_is_known_exactly(folder: Place, clock: FakeClock) -> None:
     """In hand, in the table, and after a death; not what has ended, or is given up."""
 
     def waiting(store: SqliteStore | PostgresStore) -> dict[SubscriptionKey, int]:
-        return {key: each.events for key, each in store.queues.waiting().items()}
+        return {key: each.events for key, each in store.queues.unfinished()[0].items()}
 
     crm, erp = SubscriptionKey("orders", "crm"), SubscriptionKey("orders", "erp")
 
@@ -756,7 +756,7 @@ def test_what_waits_is_known_exactly(folder: Place, clock: FakeClock) -> None:
             given_up = message(subscription="crm", events=5, dead_letter=a_note())
             await store.sender.put(Queue.DEADLETTERS, given_up)
             assert waiting(store) == {crm: 7, erp: 2}
-            of_blobs = store.queues.waiting(given_up=True)
+            of_blobs = store.queues.unfinished()[1]
             assert {key: each.events for key, each in of_blobs.items()} == {crm: 5}
             (first,) = await store.leases.claim(NEW, 1)
             await store.leases.end(first)
@@ -786,7 +786,7 @@ def test_the_age_of_what_waits_is_that_of_its_oldest_event(folder: Place, clock:
                 old = a_delivery(0, origin=each.origin._replace(published_at=at))
                 ((_, text),) = encode_together([a_message([old])], SQL.message_size)
                 await store.sender.put(RETRIES, text, HOUR)
-            (found,) = store.queues.waiting().values()
+            (found,) = store.queues.unfinished()[0].values()
             assert found.oldest == (START - 3 * HOUR).timestamp() * 1_000_000
 
     run(deliver())

@@ -21,6 +21,7 @@ from pushgrid.testing.memory import Counted
 from shared.adapters.sql import hand as hand_module
 from shared.adapters.sql import leases as leases_module
 from shared.adapters.sql.database import Write
+from shared.adapters.sql.dialects import NUMBER_BITS
 from shared.adapters.sql.hand import receipt_of
 from shared.adapters.sql.messages import parts_of
 from shared.adapters.sql.postgres import committer as committer_module
@@ -99,7 +100,7 @@ async def test_what_was_claimed_by_a_commit_of_unknown_outcome_is_handed_over(
             assert await claimed(store) == ["one"]
     async with running(schema, None) as store:
         assert isinstance(store, PostgresStore)
-        ours = f"SELECT 1 FROM messages WHERE run >> 20 = {id_of(store)}"  # noqa: S608
+        ours = f"SELECT 1 FROM messages WHERE run >> {NUMBER_BITS} = {id_of(store)}"  # noqa: S608
         cut = Cut(monkeypatch, is_stored=is_stored, times=times, where=ours)
         with pytest.raises(StorageUnavailable):
             await store.leases.claim(NEW, MOST)
@@ -298,7 +299,7 @@ async def test_a_commit_that_may_not_be_replicated_is_repeated(
         if not warned:
             warned.append(1)
             said = "DO $$ BEGIN RAISE WARNING 'canceling wait for synchronous replication due"
-            writer._connection_.execute(f"{said} to user request' USING ERRCODE='01000'; END $$")
+            writer.connection.execute(f"{said} to user request' USING ERRCODE='01000'; END $$")
         note(writer, *given)
 
     monkeypatch.setattr(committer_module.PostgresCommitter, "_note_commit", warn)

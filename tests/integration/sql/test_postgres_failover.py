@@ -21,7 +21,7 @@ from shared.engine.ports.leases import Lease
 from shared.engine.ports.settling import Answer, Settlement
 from shared.errors import StorageUnavailable
 from testbed.postgres import DATABASE, ROLE, PostgresServer, running_postgres
-from tests.integration.sql.databases import Schema
+from tests.integration.sql.databases import Schema, id_of
 from tests.integration.sql.test_leases import MOST, NEW
 from tests.integration.sql.test_postgres_leases import HOUR, in_hand, settle
 from tests.integration.sql.test_settling import parts
@@ -32,7 +32,7 @@ def test_what_a_process_had_in_hand_at_a_failover_is_claimed_anew() -> None:
 
     async def play(store: PostgresStore, primary: PostgresServer, standby: PostgresServer) -> None:
         lease = await in_hand(store)
-        former = store.database.run >> 20
+        former = id_of(store)
         wanted = primary.do("SELECT pg_current_wal_lsn()")[0][0]
         while standby.do(f"SELECT pg_last_wal_replay_lsn() < '{wanted}'") == [(True,)]:
             time.sleep(0.05)  # noqa: ASYNC251 - nothing else is under way
@@ -47,7 +47,7 @@ def test_what_a_process_had_in_hand_at_a_failover_is_claimed_anew() -> None:
             with suppress(StorageUnavailable):  # It was away just now, and is tried again soon.
                 answers = await settle(store, lease, Settlement(part=crm))
         assert answers == [Answer.NOT_OURS]
-        assert store.database.run >> 20 != former
+        assert id_of(store) != former
         await store.leases.end(lease)
         await store.sender.put(NEW, "after it")
         dead = f"UPDATE pushgrid.processes SET dead = TRUE WHERE id = {former}"  # noqa: S608
@@ -77,7 +77,7 @@ def test_a_connection_whose_server_has_become_a_standby_is_a_dead_one() -> None:
         with closing(PostgresStore(database, threads=threads)) as store:
             leads_there = read_url(standby.url()) | {"target_session_attrs": "any"}
             store.database._committer.close()
-            store.database._committer._connection_ = Connecting(leads_there).open()
+            store.database._committer.connection = Connecting(leads_there).open()
             store.documents.put(Table.TOPICS, "topic", "orders", {}, None)
             assert store.documents.get(Table.TOPICS, "topic", "orders")
 
@@ -87,7 +87,7 @@ def test_a_process_that_runs_while_a_copy_is_restored_begins_anew() -> None:
 
     async def play(store: PostgresStore, server: PostgresServer) -> None:
         lease = await in_hand(store)
-        former = store.database.run >> 20
+        former = id_of(store)
         server.stop()
         server.keep_copy()
         server.start()
@@ -98,7 +98,7 @@ def test_a_process_that_runs_while_a_copy_is_restored_begins_anew() -> None:
         server.restore_copy()
         server.start()
         await store.sender.put(NEW, "after it")
-        assert store.database.run >> 20 != former
+        assert id_of(store) != former
         dead = f"UPDATE pushgrid.processes SET dead = TRUE WHERE id = {former}"  # noqa: S608
         server.do(dead, DATABASE)
         found: list[Lease] = []

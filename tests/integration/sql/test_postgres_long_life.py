@@ -24,7 +24,7 @@ from shared.engine.ports.settling import FollowUp, Settlement
 from shared.errors import StorageUnavailable
 from testbed.postgres import PostgresServer, programs, running_postgres
 from tests.builders import NEVER, a_record
-from tests.integration.sql.databases import Schema
+from tests.integration.sql.databases import Schema, id_of
 from tests.integration.sql.test_leases import prime, texts
 from tests.integration.sql.test_postgres_leases import in_hand, settle
 from tests.integration.sql.test_settling import parts
@@ -191,7 +191,7 @@ def test_what_is_stored_behind_all_looks_others_find_when_its_process_is_dead(
             assert await found() == 1
             await two.sender.put(Queue.RETRIES, "late")
             assert await found() == 1
-            schema.do("UPDATE processes SET dead = TRUE WHERE id = $1", two.database.run >> 20)
+            schema.do("UPDATE processes SET dead = TRUE WHERE id = $1", id_of(two))
             await asyncio.to_thread(one.database.processes.observe)
             claimed = [await one.leases.claim(Queue.RETRIES, 1) for _ in range(2)]
             assert [texts(each) for each in claimed] == [["late"]] * 2

@@ -31,7 +31,7 @@ from tests.integration.sql.test_settling import parts
 HOUR = timedelta(hours=1)
 
 
-# ── Judging (rules 10, 16, 17) ──
+# ── Judging ──
 
 
 async def test_who_was_judged_dead_stores_nothing_under_its_old_name(
@@ -181,7 +181,7 @@ def test_a_start_that_a_failover_has_lost_leaves_its_id_to_nobody(
     assert id_of(store()) != id_of(one)
 
 
-# ── A server of another history (rule 21) ──
+# ── A server of another history ──
 
 
 async def test_after_a_failover_a_process_begins_anew(
@@ -266,7 +266,7 @@ def test_a_process_that_begins_anew_is_nobody_s_takeover(
     assert sorted(alive) == sorted((id_of(each),) for each in both)
 
 
-# ── Time (rule 22) ──
+# ── Time ──
 
 
 async def test_due_times_are_the_databases(

@@ -133,7 +133,7 @@ async def test_after_a_kill_only_what_was_not_settled_comes_again(
             Settlement(part=erp, follow_ups=[again(erp, erp.deliveries[:1])], is_whole=False),
         )
         assert await message.settle(*settlements) == [Answer.SETTLED] * 2
-        waiting = message.store.queues.waiting()
+        waiting = message.store.queues.unfinished()[0]
         assert {key.subscription: each.events for key, each in waiting.items()} == {
             "erp": 2,
             "wms": 2,
@@ -165,7 +165,7 @@ async def test_a_subscription_that_was_recreated_has_two_parts(
         message = InHand(store, lease)
         assert len(parts_of(lease.body)) == 2
         await message.settle(Settlement(part=old, follow_ups=[again(old)]))
-        assert [each.events for each in store.queues.waiting().values()] == [4]
+        assert [each.events for each in store.queues.unfinished()[0].values()] == [4]
         assert store.leases.has(lease)
         await message.settle(Settlement(part=new, follow_ups=[again(new)]))
         assert not store.leases.has(lease)
@@ -195,7 +195,7 @@ async def test_a_message_that_is_claimed_again_is_settled_alike(
             message = InHand(store, lease)
             part = parts(name)[0]
             assert await message.settle(Settlement(part=part)) == [Answer.SETTLED]
-            assert len(store.queues.waiting()) == rest
+            assert len(store.queues.unfinished()[0]) == rest
     assert await left(folder, clock, RETRIES) == [("wms", 2)]
 
 
@@ -380,13 +380,13 @@ async def test_dead_letters_wait_for_their_blob_and_can_be_taken_back(
         dead = FollowUp(replace(crm, dead_letter=a_note()), blob_due_at=START + HOUR)
         assert await message.settle(Settlement(part=crm, follow_ups=[dead])) == [Answer.SETTLED]
         queues = message.store.queues
-        assert [each.events for each in queues.waiting(given_up=True).values()] == [2]
+        assert [each.events for each in queues.unfinished()[1].values()] == [2]
         assert message.counted.of(Metric.AWAITING_BLOB) == {("orders", "crm"): 2}
         first, second = crm.deliveries
         assert await message.settling.take_back(crm.key, [first])
-        assert [each.events for each in queues.waiting(given_up=True).values()] == [1]
+        assert [each.events for each in queues.unfinished()[1].values()] == [1]
         assert await message.settling.take_back(crm.key, [second])
-        assert queues.waiting(given_up=True) == {}
+        assert queues.unfinished()[1] == {}
         assert message.counted.of(Metric.AWAITING_BLOB) == {("orders", "crm"): 0}
         assert queues.peek(Queue.DEADLETTERS) == (0, [])
 
@@ -441,7 +441,7 @@ async def test_a_success_while_its_end_is_stored_that_can_t_be_taken_back_is_no_
         (settled,) = await settling
         assert settled.delivered == set()
         assert not await taken
-        waiting = message.store.queues.waiting(given_up=True)
+        waiting = message.store.queues.unfinished()[1]
         assert [each.events for each in waiting.values()] == [2]
 
 
@@ -545,7 +545,7 @@ async def test_what_a_pause_holds_is_parked_until_it_is_over(
     async with running(folder, clock) as store:
         await store.sender.put(RETRIES, "another")
         assert [each.body for each in await store.leases.claim(RETRIES, MOST)] == [b"another"]
-        assert [each.events for each in store.queues.waiting().values()] == [10]
+        assert [each.events for each in store.queues.unfinished()[0].values()] == [10]
         crm.documents = store.documents
         if isinstance(store, SqliteStore):
             changes = await asyncio.to_thread(changed_rows, store)
@@ -647,10 +647,10 @@ async def test_what_is_due_together_is_one_message(folder: Place, clock: FakeClo
         await store.sender.put(RETRIES, text_of(full), HOUR)
     clock.advance(2 * HOUR)
     async with running(folder, clock, dies=True) as store:
-        before = store.queues.waiting()
+        before = store.queues.unfinished()[0]
         leases = await store.leases.claim(RETRIES, MOST)
         assert sorted(events_of(leases)) == [2, 8, 64]
-        assert store.queues.waiting() == before
+        assert store.queues.unfinished()[0] == before
         backlog = store.queues.peek(RETRIES)
         assert backlog
         assert backlog.messages == 3

@@ -90,7 +90,7 @@ class PostgresCommitter:
         self._lost = lost
         self._draw = draw
         self._monotonic, self._sleep = threads.monotonic, threads.sleep
-        self._connection_: psycopg.Connection[Any] | None = None
+        self.connection: psycopg.Connection[Any] | None = None  # for whoever cuts it
         self._is_doubtful = False  # a commit may have been stored under the number
         self.is_lost = False  # until it is another process, with nothing in hand
         self._is_unreplicated = False
@@ -122,11 +122,6 @@ class PostgresCommitter:
             is_same = own.process == self.own.process and not self._is_doubtful
             self.is_lost = self.is_lost or is_same
 
-    @property
-    def connection(self) -> psycopg.Connection[Any] | None:
-        """The connection, for whoever cuts it."""
-        return self._connection_
-
     # ── A group ──
 
     def commit(self, group: Sequence[GroupWrite]) -> Sequence[WriteResult]:
@@ -134,11 +129,10 @@ class PostgresCommitter:
         if not change or len(change) == len(group):
             return self._commit_group(group)
         # Whoever changes the catalogue holds nothing else.
-        results = {id(each): None for each in group}
         of = dict(zip(map(id, change), self._commit_group(change), strict=True))
         rest = [each for each in group if id(each) not in of]
         of |= zip(map(id, rest), self._commit_group(rest), strict=True)
-        return [of[each] for each in results]
+        return [of[id(each)] for each in group]
 
     def _commit_group(self, group: Sequence[GroupWrite]) -> Sequence[WriteResult]:
         try:
@@ -162,7 +156,7 @@ class PostgresCommitter:
         """Run a group until it is known what is stored."""
         is_careful = False
         for left in reversed(range(_TRIES)):
-            was_open = self._connection_ is not None
+            was_open = self.connection is not None
             try:
                 self._be_alive()
                 results = self._transact(group, is_careful=is_careful)
@@ -171,7 +165,7 @@ class PostgresCommitter:
             except _LostProcess:
                 self.is_lost = True  # nothing was stored: it is all done by the next one
             except psycopg.Error as error:
-                is_cut = self._connection_ is None
+                is_cut = self.connection is None
                 # A connection that had ended before, or others were first.
                 is_again = (is_cut and was_open) or error.sqlstate in _AGAIN
                 is_final = is_careful or is_cut or is_pooled(error)
@@ -182,7 +176,7 @@ class PostgresCommitter:
                 if results is not None:
                     return results
                 is_careful = True
-        raise StorageUnavailable("the process was judged dead again and again")
+        raise StorageUnavailable("the transaction was given up again and again")
 
     def _transact(
         self, group: Sequence[GroupWrite], *, is_careful: bool
@@ -240,8 +234,8 @@ class PostgresCommitter:
         try:
             result = WriteResult(write.call(transaction))
         except psycopg.Error as fault:
-            is_ours = _is_cut(fault) or is_pooled(fault)
-            if is_ours or fault.sqlstate in (*_AGAIN, LOST, *_READ_ONLY):
+            is_connections = _is_cut(fault) or is_pooled(fault)
+            if is_connections or fault.sqlstate in (*_AGAIN, LOST, *_READ_ONLY):
                 raise
             error = Unstorable() if fault.sqlstate in _TOO_LARGE else StorageUnavailable(str(fault))
             error.__cause__ = fault
@@ -262,7 +256,7 @@ class PostgresCommitter:
     def _rolled_back(self, error: psycopg.Error, *, is_sent: bool) -> None:
         """Bring the connection in order after *error*, and say what it means."""
         self._counted.forget()
-        connection = self._connection_
+        connection = self.connection
         is_broken = connection is None or connection.closed or _is_cut(error)
         if not is_broken and connection:
             try:
@@ -414,25 +408,25 @@ class PostgresCommitter:
 
     def _open(self) -> psycopg.Connection[Any]:
         self._is_unreplicated = False
-        if self._connection_ is None:
-            self._connection_ = self._connecting.open()
-            self._connection_.add_notice_handler(self._hear)
+        if self.connection is None:
+            self.connection = self._connecting.open()
+            self.connection.add_notice_handler(self._hear)
         self.busy_since = self._monotonic()
-        return self._connection_
+        return self.connection
 
     def _hear(self, said: Diagnostic) -> None:
         if said.sqlstate == _NOT_REPLICATED and said.severity_nonlocalized == "WARNING":
             self._is_unreplicated = True
 
     def close(self) -> None:
-        connection, self._connection_ = self._connection_, None
+        connection, self.connection = self.connection, None
         if connection:
             self._is_doubtful = True  # It may have been restored meanwhile.
             with suppress(psycopg.Error):
                 connection.close()
 
 
-def is_lost(error: BaseException | None) -> bool:
+def says_lost(error: BaseException | None) -> bool:
     """Tell whether a process was not alive any more, or had another number."""
     return isinstance(error, psycopg.Error) and error.sqlstate == LOST
 

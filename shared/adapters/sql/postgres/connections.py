@@ -37,7 +37,7 @@ class PostgresConnections:
         self._keeping = threads.lock()
         self._waiting: dict[int, tuple[psycopg.Connection[Any], float]] = {}  # for an answer
         self._lock = threads.lock()
-        self.failed = ""  # the last time, and what to do
+        self.failed = ""  # why something failed last, and what to do
 
     def read(self, read: Callable[[ReadTransaction], T]) -> T:
         """Do as `Database.read`."""
@@ -48,7 +48,7 @@ class PostgresConnections:
         """
         Return what *call* returns in a transaction of its own, on a connection beside the writer's.
 
-        If it holds no *process*, it may wait for a lock that others hold.
+        *call* may wait for a lock that others hold only if no *process* is given.
 
         Raises:
             StorageUnavailable: it may or may not be stored.

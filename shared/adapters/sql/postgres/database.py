@@ -14,7 +14,7 @@ import psycopg
 
 from shared import telemetry
 from shared.adapters.sql.database import PLAIN, ReadTransaction, Write, WriteOptions, ignore, new_id
-from shared.adapters.sql.dialects import NUMBER_BITS, POSTGRESQL
+from shared.adapters.sql.dialects import NUMBER_BITS
 from shared.adapters.sql.group_writer import GroupWriter
 from shared.adapters.sql.messages import numbers_of
 from shared.adapters.sql.postgres.committer import PostgresCommitter
@@ -43,8 +43,6 @@ class PostgresDatabase:
     Raises:
         StoreRefused: it can't be used; the message says what to do.
     """
-
-    dialect = POSTGRESQL
 
     def __init__(  # noqa: PLR0913 - this is all, and each by its name
         self,

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from shared import telemetry
 from shared.adapters.sql.database import moment
-from shared.adapters.sql.dialects import NUMBER_BITS
+from shared.adapters.sql.dialects import OF_PROCESS
 from shared.adapters.sql.group_writer import GroupWriter
-from shared.adapters.sql.postgres.committer import Own, PostgresCommitter, is_lost
+from shared.adapters.sql.postgres.committer import Own, PostgresCommitter, says_lost
 from shared.adapters.sql.postgres.connections import PostgresConnections
 from shared.adapters.sql.postgres.transaction import ENDED, MICROS, RENEWED, Transaction
 from shared.engine.ports.measures import StoreMeasure
@@ -124,7 +124,7 @@ class PostgresProcesses:
                 lambda transaction: transaction.rows(returned, own.process.id), own.process
             )
         except StorageUnavailable as error:
-            if is_lost(error.__cause__):
+            if says_lost(error.__cause__):
                 self._begin_anew(own)
             raise
         if renewals <= own.renewals or self._committer.is_lost:
@@ -172,8 +172,7 @@ class PostgresProcesses:
         """Delete the rows of processes that were judged a day ago, and have nothing left."""
         old = (
             f"DELETE FROM processes WHERE dead AND judged < {MICROS} - ? AND NOT EXISTS ("
-            f"SELECT 1 FROM messages WHERE run BETWEEN processes.id << {NUMBER_BITS}"
-            f" AND (processes.id + 1) << {NUMBER_BITS})"
+            f"SELECT 1 FROM messages WHERE run > 0 AND {OF_PROCESS})"
         )
         return self._writer.write(lambda writing: writing.run(old, _FORGOTTEN_AFTER))
 

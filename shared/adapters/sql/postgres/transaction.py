@@ -12,16 +12,16 @@ from shared.adapters.sql.database import Catalogue, CountedIn, Row
 from shared.adapters.sql.dialects import NUMBER_BITS, POSTGRESQL
 from shared.metrics import Counts
 
-_LOCKED_MS = 3_000  # that a lock is waited for
-_IDLE_MS = 5_000  # a process that is stopped inside a transaction keeps its locks no longer
+LOCKED_MS = 3_000  # that a lock is waited for
+IDLE_MS = 5_000  # a process that is stopped inside a transaction keeps its locks no longer
 _READ_MS = 4_000
 _CATALOGUE = 0x50475244  # "PGRD": the first key of locks that are no process's
 _BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
 #: Twice that of a page by an index: a plan that is made while a table is empty is kept as it grows.
 _PAGE_COST = 8
 _LOCAL = (
-    f"SELECT set_config('search_path', $1, true), set_config('lock_timeout', '{_LOCKED_MS}', true),"
-    f" set_config('idle_in_transaction_session_timeout', '{_IDLE_MS}', true),"
+    f"SELECT set_config('search_path', $1, true), set_config('lock_timeout', '{LOCKED_MS}', true),"
+    f" set_config('idle_in_transaction_session_timeout', '{IDLE_MS}', true),"
     f" set_config('seq_page_cost', '{_PAGE_COST}', true)"
 )
 _BEGIN_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
@@ -32,7 +32,7 @@ END_SILENT = (
     " WHERE locktype = 'advisory' AND objsubid = 1"
     " AND (CAST(classid AS BIGINT) << 32 | CAST(objid AS BIGINT)) = $1"
     " AND datname = current_database() AND wait_event = 'ClientRead'"
-    f" AND state_change < clock_timestamp() - INTERVAL '{_IDLE_MS} ms'"
+    f" AND state_change < clock_timestamp() - INTERVAL '{IDLE_MS} ms'"
 )
 TIMELINE = "substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)"
 LOST = "PG001"  # what `hold` raises, if a process is not alive any more

@@ -11,7 +11,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, closing
-from datetime import datetime
 from typing import Any
 
 import apsw
@@ -180,16 +179,15 @@ class SqliteConnection:
             self.rollback()
             raise
 
-    def begin_run(self) -> tuple[int, datetime]:
-        """Count a start; return its number, and the latest time that an earlier one has seen."""
+    def begin_run(self) -> int:
+        """Count a start, and return its number; time goes on from the latest that was stored."""
         with refused(self._folder):
             self.begin()
             self.run("UPDATE state SET value = value + 1 WHERE name = 'run'")
-            run = self._value("SELECT value FROM state WHERE name = 'run'")
-            seen = moment(self._value("SELECT value FROM state WHERE name = 'seen'"))
-            self.time.begin(seen)
+            run: int = self._value("SELECT value FROM state WHERE name = 'run'")
+            self.time.begin(moment(self._value("SELECT value FROM state WHERE name = 'seen'")))
             self.commit()
-            return run, seen
+            return run
 
     # ── Transactions ──
 

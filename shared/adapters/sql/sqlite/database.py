@@ -81,7 +81,7 @@ class SqliteDatabase:
             self._connection.time.told = told
             undone.callback(self._connection.close)
             self._connection.migrate()
-            self.run, self.seen = self._connection.begin_run()
+            self.run = self._connection.begin_run()
             self._connection.died = died
             self._writer = GroupWriter(SqliteCommitter(self._connection), threads)
             undone.pop_all()
@@ -150,16 +150,6 @@ class SqliteDatabase:
         return self.read(read)
 
     @property
-    def free_bytes(self) -> int:
-        """What the disk of the folder has left."""
-        return self._folder.free_bytes
-
-    @property
-    def checkpoints(self) -> int:
-        """How often the WAL was written into the database since the start."""
-        return self._connection.checkpoints
-
-    @property
     def commit_time(self) -> tuple[int, float]:
         return self._connection.commits, self._connection.commit_seconds
 
@@ -169,13 +159,13 @@ class SqliteDatabase:
             StoreMeasure(
                 "checkpoints_total",
                 "Writes of the log into the database.",
-                self.checkpoints,
+                self._connection.checkpoints,
                 only_rises=True,
             ),
             StoreMeasure("bytes", "Size of the database.", size),
             StoreMeasure("unused_bytes", "Of these, what nothing needs.", free),
             StoreMeasure("wal_bytes", "Size of the write-ahead log.", wal),
-            StoreMeasure("disk_free_bytes", "Free space of the disk.", self.free_bytes),
+            StoreMeasure("disk_free_bytes", "Free space of the disk.", self._folder.free_bytes),
         ]
 
     def close(self) -> None:
