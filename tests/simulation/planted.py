@@ -500,9 +500,8 @@ PLANTED = {
     ),
     "a hand-back of what is being pushed": Planted(
         f"{_SQL}/leases.py",
-        "        await self._let_go({number for hand in self._hands.values() for number, _ in"
-        " hand.out})\n",
-        "        await self._let_go(())\n",
+        "                await self._let_go(out)\n",
+        "                await self._let_go(())\n",
         seed=13,
         home="postgres",
     ),

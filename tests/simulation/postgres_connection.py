@@ -74,10 +74,10 @@ class Connection:
         return cursor
 
     @contextmanager
-    def pipeline(self) -> Iterator[SimpleNamespace]:
+    def pipeline(self) -> Iterator[None]:
         self._is_pipeline = True
         try:
-            yield SimpleNamespace(sync=self.flush)
+            yield
             self.flush()
         finally:
             self._is_pipeline, self._pending = False, []

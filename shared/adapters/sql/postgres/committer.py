@@ -191,9 +191,8 @@ class PostgresCommitter:
         connection, catalogue = self._open(), max(each.options.catalogue for each in group)
         is_sent, began = False, self._monotonic()
         try:
-            with nullcontext() if is_careful else connection.pipeline() as pipeline:
-                sync = pipeline.sync if pipeline else lambda: None
-                transaction = Transaction(connection, self._schema, sync=sync)
+            with nullcontext() if is_careful else connection.pipeline():
+                transaction = Transaction(connection, self._schema)
                 transaction.begin(self.own.process, catalogue)
                 results = [
                     self._execute(transaction, each, is_careful=is_careful) for each in group

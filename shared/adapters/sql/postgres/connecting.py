@@ -148,8 +148,8 @@ class Connecting:
 
     @staticmethod
     def detail(error: psycopg.Error) -> str:
-        """Return for the log what has failed, and what to do if that is known."""
-        return f"{error} {_remedy(error)}".rstrip()
+        """Return for the log what to do, if that is known, and what has failed: it may be long."""
+        return f"{_remedy(error)} {error}".strip()
 
 
 _POOLED = (
@@ -214,7 +214,10 @@ _REMEDIES: tuple[tuple[str, str], ...] = (
     ),
     (
         "read-only|25006|during recovery",
-        "each of its servers is read-only. Name the primary as well.",
+        (
+            "of its servers, those that answer are read-only. Start the primary, name it as well, "
+            "or promote a standby."
+        ),
     ),
     (
         "57P0[123]|starting up|shutting down|recovery mode|not (yet )?accepting connections",

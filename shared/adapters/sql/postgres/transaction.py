@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -60,22 +60,15 @@ class Transaction:
     """
     WriteTransaction on *connection*, which may be in a pipeline.
 
-    *sync* ends what the pipeline has sent, so that the server waits for more no longer than it does
-    without one. *is_repeat*: what is stored may be stored already.
+    *is_repeat*: what is stored may be stored already.
     """
 
     dialect = POSTGRESQL
 
     def __init__(
-        self,
-        connection: psycopg.Connection[Any],
-        schema: str,
-        *,
-        sync: Callable[[], object] = lambda: None,
-        is_repeat: bool = False,
+        self, connection: psycopg.Connection[Any], schema: str, *, is_repeat: bool = False
     ) -> None:
         self._connection = connection
-        self._sync = sync
         self._schema = schema
         self.is_repeat = is_repeat
         self.changes = 0  # statements that may have changed something
@@ -83,16 +76,13 @@ class Transaction:
 
     def rows(self, statement: str, *parameters: object) -> list[Row]:
         self.changes += not statement.startswith("SELECT")
-        cursor = self.execute(statement, parameters)
-        self._sync()
-        return cursor.fetchall()
+        return self.execute(statement, parameters).fetchall()
 
     def run(self, statement: str, *parameters: object) -> int:
         self.changes += 1
         cursor = self.execute(statement, parameters)
-        self._sync()
         try:
-            cursor.fetchone()
+            cursor.fetchone()  # In a pipeline, this waits for the result.
         except psycopg.ProgrammingError as error:
             if error.sqlstate:
                 raise
@@ -142,8 +132,8 @@ class Transaction:
         """
         Wait until no transaction holds a process; first of all, since it waits for others.
 
-        One that is held by silence is ended: what a pipeline has sent without a sync may wait for
-        its next statement for ever.
+        One that is held by silence is ended: in a pipeline the server is never idle, and waits for
+        what is to come without a limit.
         """
         self.execute(END_SILENT, [process])
         self.execute("SELECT pg_advisory_xact_lock($1)", [process])
