@@ -29,6 +29,7 @@ from shared.delivery.messages.outline import outline_of
 from shared.engine.ports import Queue
 from shared.engine.ports.leases import Lease
 
+_TOGETHER = 50_000  # microseconds: so much later are those pushed that are merged with others
 CLAIM = (
     "UPDATE messages SET run = ?, parked = NULL,"
     " deaths = deaths + CASE WHEN run > 0 THEN 1 ELSE 0 END"
@@ -113,19 +114,20 @@ def next_due(reading: ReadTransaction, queue: Queue, floor: int) -> datetime | N
     return moment(found[0][0]) if found else None
 
 
-def merge(writing: WriteTransaction, rows: Sequence[Row], run: int) -> list[Row]:
+def merge(writing: WriteTransaction, rows: Sequence[Row], run: int, now: int) -> list[Row]:
     """
-    Merge claimed messages of the same subscriptions: they are due within a second.
+    Merge claimed messages of the same subscriptions that are overdue, or due at almost one time.
 
     Those that have failed, or ended a process, stay alone.
     """
     alike: dict[object, list[Row]] = defaultdict(list)
     found = []
     for row in rows:
-        _, _, body, _, deaths, receives = row
+        _, _, body, due, deaths, receives = row
         outline = outline_of(body.decode())
         if outline.parts and not deaths and not receives:
-            alike[frozenset(each[:2] for each in outline.parts)].append(row)
+            subscriptions = frozenset(each[:2] for each in outline.parts)
+            alike[subscriptions, max(due, now) // _TOGETHER].append(row)
         else:
             found.append(row)
     for group in alike.values():

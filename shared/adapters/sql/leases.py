@@ -348,7 +348,7 @@ class SqlLeases:
                 rows += claim_freed(writing, run, most - len(rows), micros(now))
             is_all = len(rows) < most
             taken[:] = [row[0] for row in rows]
-            rows = merge(writing, [open_row(writing, row) for row in rows], run)
+            rows = merge(writing, [open_row(writing, row) for row in rows], run, micros(now))
             leases = [lease_of(row, run) for row in rows]
             return leases, read_to, next_due(writing, queue, read_to) if is_all else now
 

@@ -660,6 +660,21 @@ async def test_what_is_due_together_is_one_message(folder: Place, clock: FakeClo
     assert sorted(found) == [("crm", 8), ("crm", 64), ("erp", 2)]
 
 
+async def test_what_is_due_now_waits_for_nothing_that_is_due_later(
+    folder: Place, clock: FakeClock
+) -> None:
+    """Though one claim takes both, before they are due."""
+    async with running(folder, clock) as store:
+        await prime(store)
+        for number, later in enumerate((0.0, 0.3)):
+            due_in = HOUR + timedelta(seconds=later)
+            await store.sender.put(RETRIES, text_of([of_publish(number)]), due_in)
+        clock.advance(HOUR - timedelta(seconds=0.4))
+        hand = store.leases._hands[RETRIES]
+        await store.leases._fill(RETRIES, hand)
+        assert len({due for due, *_ in hand.ahead}) == 2
+
+
 async def test_what_has_failed_is_not_merged(folder: Place, clock: FakeClock) -> None:
     """Else one that can't be handled would be the failure of all."""
     async with running(folder, clock) as store:
