@@ -25,7 +25,7 @@ from testbed.arm import Arm
 from testbed.host_settings import host_settings
 
 _ROOT = Path(__file__).parents[1]
-_SECONDS = 600  # for publishing a case: what hangs must end
+_SECONDS = 600  # for publishing a case, beside what its rate takes: what hangs must end
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +170,7 @@ def publish(
         capture_output=True,
         text=True,
         check=False,
-        timeout=_SECONDS,
+        timeout=_SECONDS + (case.events / case.rate if case.rate else 0),
     )
     if done.returncode:
         raise RuntimeError(f"publishing failed: {done.stderr.strip().splitlines()[-1]}")
