@@ -185,5 +185,5 @@ def number(value: float) -> str:
     """Return three digits, or as many as the value's whole part has; a count as it is."""
     if isinstance(value, int):
         return f"{value:,}"
-    magnitude = math.floor(math.log10(value)) if value else 0
+    magnitude = math.floor(math.log10(abs(value))) if value else 0
     return f"{value:,.{max(0, 2 - magnitude)}f}"
