@@ -149,6 +149,8 @@ class PostgresCommitter:
 
     def _said(self, error: Exception) -> str:
         """Say for readiness why nothing can be stored, and what to do."""
+        if isinstance(error, StoreRefused):
+            return str(error)
         why = self._connecting.said(error) if isinstance(error, psycopg.Error) else str(error)
         return f"The database can't be used: {why}"
 

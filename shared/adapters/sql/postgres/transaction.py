@@ -13,7 +13,7 @@ from shared.adapters.sql.dialects import NUMBER_BITS, POSTGRESQL
 from shared.metrics import Counts
 
 LOCKED_MS = 3_000  # that a lock is waited for
-IDLE_MS = 5_000  # a process that is stopped inside a transaction keeps its locks no longer
+IDLE_MS = 5_000  # of a transaction without a statement; in a pipeline: `END_SILENT`
 _READ_MS = 4_000
 _CATALOGUE = 0x50475244  # "PGRD": the first key of locks that are no process's
 _BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"

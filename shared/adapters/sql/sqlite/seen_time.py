@@ -1,4 +1,8 @@
-"""What time a store has seen: a machine without a battery for its clock starts in the past."""
+"""
+Keeps the latest time that a store has seen, from which its clock begins at the next start.
+
+A machine without a battery for its clock starts in the past.
+"""
 
 from __future__ import annotations
 
