@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from dataclasses import replace
 from datetime import timedelta
 from threading import Event, Thread
@@ -13,9 +14,11 @@ import pytest
 from pushgrid.testing.memory import START, FakeClock
 from shared.adapters.sql import hand as hand_module
 from shared.adapters.sql import leases
+from shared.adapters.sql.claiming import _DUE, _NEXT
 from shared.adapters.sql.database import micros
 from shared.adapters.sql.dialects import POSTGRESQL
 from shared.adapters.sql.hand import BATCH
+from shared.adapters.sql.messages import NEVER as NEVER_DUE
 from shared.adapters.sql.postgres.store import PostgresStore
 from shared.adapters.sql.postgres.transaction import Transaction
 from shared.adapters.sql.queues import RECEIVE_AT_MOST
@@ -134,6 +137,28 @@ def test_before_there_are_statistics_nothing_is_read_but_what_is_claimed(
             pass
         read = rows_read(monkeypatch, "^messages(_.*)?$")
         asyncio.run(asyncio.wait_for(play(schema, read), 120))
+
+
+@pytest.mark.parametrize("statement", [_DUE, _NEXT])
+def test_what_is_read_in_order_is_not_read_as_a_whole_to_be_sorted(
+    schema: Schema, statement: str
+) -> None:
+    """It may seem cheaper by a bitmap: where few rows are expected, and an index has dead ones."""
+    with schema.store() as store:
+        texts = [f"message {number}" for number in range(500)]
+        asyncio.run(store.sender.put_all(Queue.RETRIES, texts, timedelta(hours=1)))
+        schema.do("ANALYZE messages")
+
+        def plan(transaction: Transaction) -> str:
+            for other in ("seqscan", "indexscan", "indexonlyscan"):  # as if they cost more
+                transaction.execute(f"SET LOCAL enable_{other} = off")
+            given = iter(["'retries'", "0", str(NEVER_DUE), "256"])
+            explained = re.sub(r"\?", lambda _: next(given), f"EXPLAIN {statement}")
+            return "\n".join(line for (line,) in transaction.rows(explained))
+
+        found = store.database.connections.apart(plan)
+        assert "Index" in found
+        assert "Sort" not in found
 
 
 def test_while_a_snapshot_is_held_claims_do_not_read_what_was_claimed_before(

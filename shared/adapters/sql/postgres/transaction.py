@@ -17,12 +17,13 @@ IDLE_MS = 5_000  # of a transaction without a statement; in a pipeline: `END_SIL
 _READ_MS = 4_000
 _CATALOGUE = 0x50475244  # "PGRD": the first key of locks that are no process's
 _BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
-#: Twice that of a page by an index: a plan that is made while a table is empty is kept as it grows.
-_PAGE_COST = 8
+#: A plan that is made while a table is empty is kept as it grows. So reading all of it costs twice
+#: as much as by an index, and what is read in order is not sorted: a bitmap would read all for it.
+_PLANNING = "set_config('seq_page_cost', '8', true), set_config('enable_bitmapscan', 'off', true)"
 _LOCAL = (
     f"SELECT set_config('search_path', $1, true), set_config('lock_timeout', '{LOCKED_MS}', true),"
     f" set_config('idle_in_transaction_session_timeout', '{IDLE_MS}', true),"
-    f" set_config('seq_page_cost', '{_PAGE_COST}', true)"
+    f" {_PLANNING}"
 )
 _BEGIN_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _LOCAL_READ = f"{_LOCAL}, set_config('statement_timeout', '{_READ_MS}', true)"
