@@ -128,10 +128,6 @@ class MemoryHome:
         self.calls: list[str] = []  # in their order
         self._broken = asyncio.Event()
 
-    def break_down(self) -> None:
-        """Be no longer of any use."""
-        self._broken.set()
-
     async def open(self, give_up: GiveUp, has_share: HasShare) -> None:
         del give_up, has_share
         self.calls.append("open")

@@ -12,9 +12,9 @@ import apsw
 from psycopg import OperationalError, errors
 
 from shared.adapters.sql.dialects import POSTGRESQL, SQLITE
-from shared.adapters.sql.postgres.connecting import ASKED
+from shared.adapters.sql.postgres.connecting import ASK_SETTINGS
 from shared.adapters.sql.postgres.schema import STATEMENTS
-from shared.adapters.sql.postgres.transaction import IDLE_MS, LOST, MICROS
+from shared.adapters.sql.postgres.transaction import IDLE_MS, NOT_ALIVE, NOW_MICROS
 from tests.simulation.kernel import Process
 from tests.simulation.rows import Change, Row, changes_of
 
@@ -45,13 +45,13 @@ _WORDS: Sequence[tuple[str, str]] = (  # what SQLite says otherwise
     (r" FOR (UPDATE|SHARE)( OF \w+)?( SKIP LOCKED)?", ""),
     (r"= ANY\(ARRAY(\(.*\))\)", r"IN \1"),
     (r"= ANY\((\$\d+)\)", r"IN (SELECT value FROM json_each(\1))"),
-    (re.escape(MICROS), "micros_now()"),
+    (re.escape(NOW_MICROS), "micros_now()"),
     (re.escape(POSTGRESQL.counts), SQLITE.counts),
     (r"CAST\(event AS BYTEA\) FROM \(VALUES ", f"event FROM (SELECT {_VALUES} FROM (VALUES "),  # noqa: S608 - ours
     (re.escape(f") AS found ({_COLUMNS})"), ")) AS found"),
     (r"\$(\d+)", r"?\1"),
 )
-(_FUNCTION,) = (each for each in STATEMENTS[1] if "FUNCTION hold" in each)
+(_FUNCTION,) = (each for each in STATEMENTS[1] if "FUNCTION check_alive" in each)
 #: What the function asks, by its own text.
 _HOLD = "SELECT 1 " + re.sub(
     r"\b(wanted(_number)?)\b",
@@ -66,9 +66,9 @@ _DAY = re.compile(r"attempts_(\d{8})")
 
 
 class LostProcess(errors.RaiseException):
-    """As `hold` raises it."""
+    """As `check_alive` raises it."""
 
-    sqlstate = LOST
+    sqlstate = NOT_ALIVE
 
 
 class Session:
@@ -172,8 +172,8 @@ class Session:
 
     def _answer(self, cursor: Cursor) -> list[Row] | None:
         text, given = cursor.text, cursor.parameters
-        if "hold($1, $2)" in text:
-            return self._hold(*given)
+        if "check_alive($1, $2)" in text:
+            return self._check_alive(*given)
         if found := _DAY.search(text):
             return self._of_day(text, found[1])
         if (known := _constant(text)) is not None:
@@ -189,7 +189,7 @@ class Session:
         except apsw.ConstraintError as error:
             raise errors.UniqueViolation(str(error)) from error
 
-    def _hold(self, id_: int, number: int) -> list[Row]:
+    def _check_alive(self, id_: int, number: int) -> list[Row]:
         given = {"wanted": id_, "wanted_number": number, "timeline": self._server.timeline}
         if not self._file.execute(_HOLD, given).fetchall():
             raise LostProcess(f"process {id_} is not alive any more, or has another number")
@@ -220,7 +220,7 @@ def _constant(text: str) -> list[Row] | None:
     if re.search("pg_advisory_xact_lock|pg_terminate_backend|^SELECT set_config", text):
         return [(None,)]
     known: dict[str, list[Row]] = {
-        ASKED: [("on", "on", "", 1)],
+        ASK_SETTINGS: [("on", "on", "", 1)],
         "SELECT to_regclass('migrations')": [("migrations",)],
         "SELECT pg_total_relation_size(to_regclass($1))": [(0,)],
     }

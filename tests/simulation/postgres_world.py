@@ -30,7 +30,7 @@ AIMS = (
 )
 
 
-class PostgresProcesses(ServedProcesses):
+class PlayedServers(ServedProcesses):
     """Two or three servers, which lose their machines, but never a database."""
 
     aims = AIMS
@@ -119,7 +119,7 @@ class PostgresProcesses(ServedProcesses):
 class PostgresWorld(ServedWorld):
     """All that there is in a simulation of several servers."""
 
-    make_ledger, make_processes, make_machine = LeasedLedger, PostgresProcesses, PlayedPostgres
+    make_ledger, make_processes, make_machine = LeasedLedger, PlayedServers, PlayedPostgres
     unused = ("ports",)
 
     def _unfinished(self) -> Mapping[Any, Any]:

@@ -1,4 +1,4 @@
-"""Has what each database says in words of its own; all other statements are for both."""
+"""Has what each database says in words of its own, but for its schema."""
 
 from __future__ import annotations
 

@@ -39,7 +39,13 @@ def receipt_of(lease: Lease) -> SqlReceipt:
 
 
 class Hand:
-    """The messages of a queue in hand, and when the next is due that is in the table alone."""
+    """
+    The messages of a queue in hand, and when the next is due that is in the table alone.
+
+    A claim is made when `next_due` comes near, or `look_at` has come or somebody has asked for it
+    (`has_to_look`). It begins at `floor`, and at the beginning of the table once `all_at` has come.
+    `news` wakes who waits.
+    """
 
     def __init__(self) -> None:
         self.ready: deque[Lease] = deque()  # due, and not handed over yet

@@ -67,8 +67,8 @@ class SqlLeases:
     """
     Leases of this process, on its event loop.
 
-    *give_up* is called on *threads*. Where others store what is due, or die, the table is looked at
-    *look_every* so many seconds, from where the last look has ended. So what is in nobody's hand is
+    *give_up* is called on *threads*. Where others store what is due, or die, the table is checked
+    every *look_every* seconds, from where the last look has ended. So what is in nobody's hand is
     stored ahead of all looks (`for_others`). What comes late all the same its own process knows
     (`stored`), and the others find once that is dead (`look_for_the_dead`).
     """
@@ -144,7 +144,7 @@ class SqlLeases:
         if hand := self._hands.get(queue):
             hand.doubt(each.number for each in messages[:reserved])
 
-    def may_be_free(self) -> None:
+    def may_be_unparked(self) -> None:
         """Look for what is not parked any more; from any thread."""
         self._on_loop(partial(self._hands[Queue.RETRIES].look_anew, self._now()))
 
@@ -159,14 +159,14 @@ class SqlLeases:
         """
         return self._ask(self._numbers)
 
-    def lose(self) -> None:
+    def empty(self) -> None:
         """
         Have nothing in hand any more: others may have it, also what was handed over.
 
         Raises:
             StorageUnavailable: the event loop does not answer, and goes on with it.
         """
-        self._ask(self._lose)
+        self._ask(self._empty)
 
     def look_for_the_dead(self) -> None:
         """Claim what a process had in hand that is dead."""
@@ -302,7 +302,7 @@ class SqlLeases:
         numbers = [number for hand in self._hands.values() for number in hand.numbers]
         return [*numbers, *self._suspects.numbers]
 
-    def _lose(self) -> None:
+    def _empty(self) -> None:
         self.lost()
         self._forget()
         self._look_anew()

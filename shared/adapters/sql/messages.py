@@ -180,12 +180,11 @@ def delete_rows(writing: WriteTransaction, number: int) -> None:
 
 def delete_in_hand(
     writing: WriteTransaction, number: int, run: int, *, has_rows: bool = True
-) -> bool:
-    """Delete a message that *run* has in hand; tell whether it has."""
+) -> None:
+    """Delete a message, if *run* has it in hand."""
     deleted = writing.run(f"DELETE FROM messages WHERE {MINE}", number, run)
     if deleted and has_rows:
         delete_rows(writing, number)
-    return bool(deleted)
 
 
 def put_down(writing: WriteTransaction, number: int) -> None:

@@ -25,7 +25,7 @@ from shared.subscriptions.subscription import SubscriptionKey
 from shared.tasks import loop_time
 
 _NO_WAIT = timedelta()
-_REPEATED_FOR = 10.0  # seconds, until it is known what is stored
+_REPEATED_FOR = 10.0  # seconds, until it is known what is stored; each try is repeated itself
 _PAUSE = 0.2
 
 

@@ -6,7 +6,7 @@ import math
 import uuid
 from collections.abc import Callable
 
-from shared.adapters.sql.attempts import MOST_BYTES, SqlAttempts
+from shared.adapters.sql.attempts import SqlAttempts
 from shared.adapters.sql.counts import SqlCounts
 from shared.adapters.sql.database import Database, new_id
 from shared.adapters.sql.dead_letters import SqlDeadLetters
@@ -50,7 +50,6 @@ class SqlStore:
         account: str = ACCOUNT,
         blob_url: str = "",
         other_accounts: DeadLetters | None = None,
-        attempt_bytes: int = MOST_BYTES,
         look_every: float = math.inf,
         new_id: Callable[[], str] = new_id,
         give_up: GiveUp | None = None,
@@ -76,12 +75,12 @@ class SqlStore:
         self._clock = clock
         self._new = NewMessages(next_number, clock)
         self.sender = SqlSender(database, self._new, self.leases)
-        self.attempts = SqlAttempts(database, attempt_bytes)
+        self.attempts = SqlAttempts(database)
         self.counts = SqlCounts(database)
 
     def _changed(self, table: Table) -> None:
         if table in (Table.EVENT_SUBSCRIPTIONS, Table.ENDPOINT_HEALTH):
-            self.leases.may_be_free()
+            self.leases.may_be_unparked()
 
     def unfinished(self) -> dict[SubscriptionKey, Unfinished]:
         waiting, given_up = self.queues.unfinished()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from functools import partial
 from ipaddress import ip_network
 from pathlib import Path
@@ -25,6 +26,7 @@ from server.served_app import ServedApp, new_clock
 from server.sqlite_home import SqliteHome
 from shared.adapters.threads import SystemThreads
 from shared.engine.ports import Queue, Table
+from shared.http import NotAnswered, OutboundRequest
 from shared.subscriptions.subscription import SubscriptionKey
 from tests.builders import a_topic, an_event
 from tests.server.memory_home import MemoryHome
@@ -271,3 +273,19 @@ def test_rules_for_addresses_see_the_publisher_and_not_what_it_claims():
         ]
 
     assert on_app(test) == [403, 200]
+
+
+def test_without_the_home_s_lease_nothing_is_pushed(monkeypatch: pytest.MonkeyPatch):
+    """Others may have the event; so nobody is asked, and it comes again."""
+
+    def test(app: ServedApp) -> list[bool]:
+        return [app.threads.on_loop(is_pushed(app, has_lease=each)) for each in (False, True)]
+
+    async def is_pushed(app: ServedApp, *, has_lease: bool) -> bool:
+        monkeypatch.setattr(app.home, "has_lease", has_lease)
+        request = OutboundRequest("POST", "http://127.0.0.1:9/", {}, b"[]")  # nobody listens
+        found = await app.outbound.pusher.send(request, timedelta(seconds=30))
+        assert isinstance(found, NotAnswered)
+        return "lease" not in found.detail
+
+    assert on_app(test) == [False, True]

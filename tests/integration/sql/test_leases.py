@@ -400,7 +400,7 @@ def test_what_is_noted_as_a_claim_reads_what_comes_later_is_claimed_next(
     run(deliver())
 
 
-@pytest.mark.parametrize("tell", [SqlLeases.may_be_free, SqlLeases.look_for_the_dead])
+@pytest.mark.parametrize("tell", [SqlLeases.may_be_unparked, SqlLeases.look_for_the_dead])
 def test_what_another_thread_tells_of_is_looked_for_though_a_claim_is_under_way(
     folder: Place,
     clock: FakeClock,

@@ -207,7 +207,7 @@ def test_the_next_number_waits_for_what_is_under_way_under_the_former(
     late = Thread(target=one.database.connections.apart, args=(slow, process))
     late.start()
     assert begun.wait(60)
-    one.database._committer._is_doubtful = True
+    one.database._committer._needs_number = True
     renumbering = Thread(target=one.database.write, args=(lambda _: None,))
     renumbering.start()
     waits = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"

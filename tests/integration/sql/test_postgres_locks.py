@@ -125,7 +125,7 @@ async def test_what_frees_a_pause_waits_for_nobody_who_parks_for_it(
     parking = Thread(target=partial(one.database.connections.apart, park))
     parking.start()
     assert await asyncio.to_thread(parked.wait, 60)
-    two.leases.may_be_free()
+    two.leases.may_be_unparked()
     await asyncio.sleep(0)
     await two.leases._fill(RETRIES, two.leases._hands[RETRIES])
     assert parking.is_alive()

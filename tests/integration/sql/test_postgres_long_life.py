@@ -35,11 +35,6 @@ from tests.integration.sql.test_settling import parts
 DAY = timedelta(days=1)
 
 
-@pytest.fixture
-def schema(postgres: PostgresServer) -> Schema:
-    return Schema(postgres)
-
-
 @pytest.mark.parametrize("statement", [POSTGRESQL.left, POSTGRESQL.suspects])
 def test_a_look_for_what_the_dead_had_reads_nothing_that_waits(
     schema: Schema, statement: str

@@ -155,7 +155,7 @@ def test_a_process_that_has_died_during_an_outage_is_found(
             two.database.processes.observe()
     schema.judge(one)
     found: list[bool] = []
-    two.database.processes.may_be_free = lambda: found.append(True)
+    two.database.processes.found_dead = lambda: found.append(True)
     two.database.processes.observe()
     two.database.processes.observe()
     assert found == [True]
@@ -217,7 +217,7 @@ async def test_after_a_restore_to_an_earlier_point_a_process_begins_anew(
     """Its row is gone, or has a number of before: what it has in hand may be there once more."""
     one = store()
     lease = await in_hand(one)
-    one.database._committer._is_doubtful = True
+    one.database._committer._needs_number = True
     await one.sender.put(NEW, "under its second number")
     await asyncio.to_thread(one.database.processes.renew)
     former = id_of(one)

@@ -183,7 +183,7 @@ def test_a_migration_that_excludes_servers_waits_for_what_they_have_under_way(
         process = older.database._process
         under_way.execute("BEGIN")
         under_way.execute(f"SET search_path = {schema.name}".encode())
-        under_way.execute(b"SELECT hold(%s, %s)", [process.id, process.number])
+        under_way.execute(b"SELECT check_alive(%s, %s)", [process.id, process.number])
         if is_start:
             under_way.execute("ROLLBACK")
             under_way.execute("BEGIN")

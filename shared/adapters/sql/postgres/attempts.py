@@ -20,8 +20,8 @@ _DROP_MS = 500  # for which others may have to wait
 class PostgresAttempts(SqlAttempts):
     """AttemptLog and AttemptReader; records take at most *most_bytes*, but for a day's."""
 
-    def __init__(self, database: PostgresDatabase, clock: Clock, most_bytes: int) -> None:
-        super().__init__(database, most_bytes)
+    def __init__(self, database: PostgresDatabase, clock: Clock) -> None:
+        super().__init__(database)
         self._apart = database.connections.apart
         self._clock = clock
 

@@ -3,7 +3,7 @@ Commits together what is written at the same time, for a process that others may
 
 A commit whose outcome is unknown is repeated, in one transaction with the process's next number,
 before anybody gets an answer: what it has taken in hand as it stored it may be there, in nobody's
-hand. Nothing is ever cancelled. What must hold: docs/stores.md.
+hand. No commit is ever cancelled. What must hold: docs/stores.md.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from shared.adapters.sql.group_writer import GroupWrite, WriteResult, unavailabl
 from shared.adapters.sql.postgres.connecting import Connecting, is_pooled
 from shared.adapters.sql.postgres.schema import schema_of
 from shared.adapters.sql.postgres.transaction import (
-    ENDED,
-    LOST,
-    RENEWED,
+    MARK_DEAD,
+    NOT_ALIVE,
+    RENEW,
     Process,
     Transaction,
 )
@@ -91,7 +91,7 @@ class PostgresCommitter:
         self._draw = draw
         self._monotonic, self._sleep = threads.monotonic, threads.sleep
         self.connection: psycopg.Connection[Any] | None = None  # for whoever cuts it
-        self._is_doubtful = False  # a commit may have been stored under the number
+        self._needs_number = False  # before it writes again
         self.is_lost = False  # until it is another process, with nothing in hand
         self._is_unreplicated = False
         self._counted = CountedRows(new_id())
@@ -116,10 +116,10 @@ class PostgresCommitter:
                 at = max(own.renewed_at, self.own.renewed_at)
                 self.own = self.own._replace(renewals=renewals, renewed_at=at)
 
-    def lose(self, own: Own) -> None:
+    def begin_anew(self, own: Own) -> None:
         """Begin anew with the next write, if the process is as it was."""
         with self._changing:
-            is_same = own.process == self.own.process and not self._is_doubtful
+            is_same = own.process == self.own.process and not self._needs_number
             self.is_lost = self.is_lost or is_same
 
     # ── A group ──
@@ -204,7 +204,7 @@ class PostgresCommitter:
                     return None
                 self._write_counts(transaction)
                 if self.fault:  # It is over once something is stored: what writes nothing succeeds.
-                    transaction.send(RENEWED, self.own.process.id)
+                    transaction.send(RENEW, self.own.process.id)
                 is_sent, began = True, self._monotonic()
                 committed = transaction.execute("COMMIT")
         except psycopg.Error as error:
@@ -236,7 +236,7 @@ class PostgresCommitter:
             result = WriteResult(write.call(transaction))
         except psycopg.Error as fault:
             is_connections = _is_cut(fault) or is_pooled(fault)
-            if is_connections or fault.sqlstate in (*_AGAIN, LOST, *_READ_ONLY):
+            if is_connections or fault.sqlstate in (*_AGAIN, NOT_ALIVE, *_READ_ONLY):
                 raise
             error = Unstorable() if fault.sqlstate in _TOO_LARGE else StorageUnavailable(str(fault))
             error.__cause__ = fault
@@ -266,7 +266,7 @@ class PostgresCommitter:
                 is_broken = True
         if is_broken or error.sqlstate in _READ_ONLY:
             self.close()
-        if error.sqlstate == LOST:
+        if error.sqlstate == NOT_ALIVE:
             raise _LostProcess from error
         if is_broken and is_sent:
             raise _UnknownOutcome(str(error)) from error
@@ -292,9 +292,9 @@ class PostgresCommitter:
             self._lost()
             own = self._register(self.own.process)
             with self._changing:
-                self.own, self.is_lost, self._is_doubtful = own, False, False
+                self.own, self.is_lost, self._needs_number = own, False, False
             telemetry.warning("process.begun_anew", process=own.process.id)
-        elif self._is_doubtful:
+        elif self._needs_number:
             self._renumber((), ())
 
     def _repeat(self, group: Sequence[GroupWrite], error: _UnknownOutcome) -> Sequence[WriteResult]:
@@ -307,7 +307,7 @@ class PostgresCommitter:
         telemetry.warning("storage.repeated", detail=str(error))
         births = [each for each in group if each.options.births]
         claims = [number for each in group for number in each.options.claims]
-        give_up_at, self._is_doubtful = self._monotonic() + _REPEATED_FOR, True
+        give_up_at, self._needs_number = self._monotonic() + _REPEATED_FOR, True
         while True:
             try:
                 of = dict(zip(map(id, births), self._renumber(births, claims), strict=True))
@@ -338,7 +338,7 @@ class PostgresCommitter:
             _UnknownOutcome, psycopg.Error: it may have the next number.
         """
         born = [number for each in births for number in each.options.births]
-        numbers = [*self._in_hand(), *claims, *born]
+        in_hand = [*self._in_hand(), *claims, *born]
         connection, former = self._open(), self.own
         is_sent, began, sent = False, self._monotonic(), self._boottime()
         try:
@@ -357,7 +357,7 @@ class PostgresCommitter:
             transaction.send(changed, number, renewals, id_)
             transaction.send(
                 "UPDATE messages SET run = ? WHERE run >= ? AND run < ? AND id = ANY(?)",
-                *(process.run, id_ << NUMBER_BITS, process.run, numbers),
+                *(process.run, id_ << NUMBER_BITS, process.run, in_hand),
             )
             self._be(former._replace(process=process))  # for the writes
             results = [self._run_apart(transaction, each) for each in births]
@@ -374,7 +374,7 @@ class PostgresCommitter:
 
     def _be(self, own: Own, *, is_doubtful: bool = True) -> None:
         with self._changing:
-            self.own, self._is_doubtful = own, is_doubtful
+            self.own, self._needs_number = own, is_doubtful
 
     def _register(self, former: Process | None = None) -> Own:
         """
@@ -390,7 +390,7 @@ class PostgresCommitter:
             transaction.begin_without()
             if former:
                 transaction.exclude(former.id)
-                transaction.send(ENDED, former.id)
+                transaction.send(MARK_DEAD, former.id)
             ((start,),) = transaction.rows(
                 "UPDATE state SET value = value + 1 WHERE name = 'run' RETURNING value"
             )
@@ -422,14 +422,15 @@ class PostgresCommitter:
     def close(self) -> None:
         connection, self.connection = self.connection, None
         if connection:
-            self._is_doubtful = True  # It may have been restored meanwhile.
+            # A commit may be unknown, or the database restored meanwhile.
+            self._needs_number = True
             with suppress(psycopg.Error):
                 connection.close()
 
 
 def says_lost(error: BaseException | None) -> bool:
     """Tell whether a process was not alive any more, or had another number."""
-    return isinstance(error, psycopg.Error) and error.sqlstate == LOST
+    return isinstance(error, psycopg.Error) and error.sqlstate == NOT_ALIVE
 
 
 def _is_ours(known: Own, row: Row, timeline: str) -> bool:

@@ -137,7 +137,7 @@ class Connecting:
         return StoreRefused(f"The database {self.place} can't be used: {self.said(error)}")
 
     def said(self, error: psycopg.Error) -> str:
-        """Return what has failed and what to do, without where the database is if that is known."""
+        """Return the remedy if it is known, else libpq's text without secrets."""
         if remedy := _remedy(error):
             return remedy
         text = " ".join(str(error).split())
@@ -276,7 +276,7 @@ def cut(connection: psycopg.Connection[Any]) -> None:
 
 
 _SET_MODE = "Turn it on by ALTER ROLE … SET synchronous_commit = on"
-ASKED = (  # of the server and the session
+ASK_SETTINGS = (  # of the server and the session
     "SELECT current_setting('synchronous_commit'), current_setting('fsync'),"
     " current_setting('synchronous_standby_names'), pg_backend_pid()"
 )
@@ -304,7 +304,7 @@ def check(connection: psycopg.Connection[Any], *, allows_unsafe: bool = False) -
         raise StoreRefused(
             f"The server is PostgreSQL {version}: use one from {OLDEST} to {NEWEST}."
         )
-    ((*found, standbys, session),) = connection.execute(ASKED).fetchall()
+    ((*found, standbys, session),) = connection.execute(ASK_SETTINGS).fetchall()
     # A pooler has sessions of its own, of which it tells other numbers.
     if connection.prepare_threshold is not None and session != connection.info.backend_pid:
         raise StoreRefused(f"The database can't be used: {_POOLED}")

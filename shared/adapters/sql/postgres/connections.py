@@ -48,6 +48,8 @@ class PostgresConnections:
         """
         Return what *call* returns in a transaction of its own, on a connection beside the writer's.
 
+        Renewals, judgements and partitions share it, one after the other.
+
         *call* may wait for a lock that others hold only if no *process* is given.
 
         Raises:

@@ -22,7 +22,7 @@ from shared.adapters.sql.postgres.connecting import SCHEMA, Connecting, check, c
 from shared.adapters.sql.postgres.connections import PostgresConnections
 from shared.adapters.sql.postgres.processes import DatabaseTime, PostgresProcesses, boottime
 from shared.adapters.sql.postgres.schema import migrate
-from shared.adapters.sql.postgres.transaction import MICROS, Process
+from shared.adapters.sql.postgres.transaction import NOW_MICROS, Process
 from shared.engine.ports import Threads
 from shared.engine.ports.measures import StoreMeasure
 from shared.errors import StorageUnavailable
@@ -66,7 +66,7 @@ class PostgresDatabase:
             with connecting.open() as connection:
                 if doubtful := check(connection, allows_unsafe=allows_unsafe):
                     telemetry.warning("storage.unsafe", detail=doubtful)
-                self.time.tell(connection.execute(f"SELECT {MICROS}".encode()).fetchall()[0][0])
+                self.time.tell(connection.execute(f"SELECT {NOW_MICROS}".encode()).fetchall()[0][0])
                 migrate(connection, schema, connecting.place, threads)
         except psycopg.Error as error:
             raise connecting.refusal(error) from None

@@ -17,7 +17,7 @@ from shared.adapters.sql.dialects import OF_PROCESS
 from shared.adapters.sql.group_writer import GroupWriter
 from shared.adapters.sql.postgres.committer import Own, PostgresCommitter, says_lost
 from shared.adapters.sql.postgres.connections import PostgresConnections
-from shared.adapters.sql.postgres.transaction import ENDED, MICROS, RENEWED, Transaction
+from shared.adapters.sql.postgres.transaction import MARK_DEAD, NOW_MICROS, RENEW, Transaction
 from shared.engine.ports.measures import StoreMeasure
 from shared.errors import StorageUnavailable
 
@@ -68,7 +68,7 @@ class PostgresProcesses:
     This process among all that share its database, in which *committer* commits what *writer* gets.
 
     *time* is told the time of the database, as *told* is, with how many seconds it took to ask.
-    `may_be_free` is called, from threads, when another process is found dead.
+    `found_dead` is called, from threads, when another process is found dead.
     """
 
     def __init__(  # noqa: PLR0913 - this is all, and most by its name
@@ -87,7 +87,7 @@ class PostgresProcesses:
         self._boottime = boottime
         self._time = time
         self._told = told
-        self.may_be_free: Callable[[], object] = lambda: None
+        self.found_dead: Callable[[], object] = lambda: None
         self._seen: dict[int, tuple[Seen, float]] = {}  # and since when a row is as it is
         self._seen_at = 0.0
         self._dead: set[int] = set()
@@ -116,9 +116,9 @@ class PostgresProcesses:
         return self.has_lease and bool(alive) and self._committer.own.process.start == min(alive)
 
     def renew(self) -> None:
-        """Tell the others that this process lives; no commit that takes long is waited for."""
+        """Tell the others that this process lives, though the writer's commit takes long."""
         own, sent = self._committer.own, self._boottime()
-        returned = f"{RENEWED} RETURNING {MICROS}, renewals"
+        returned = f"{RENEW} RETURNING {NOW_MICROS}, renewals"
         try:
             ((now, renewals),) = self._connections.apart(
                 lambda transaction: transaction.rows(returned, own.process.id), own.process
@@ -135,7 +135,7 @@ class PostgresProcesses:
         self._told(moment(now), self._boottime() - sent)
 
     def _begin_anew(self, own: Own) -> None:
-        self._committer.lose(own)
+        self._committer.begin_anew(own)
         self._writer.write(lambda _: None)
 
     def observe(self) -> None:
@@ -157,7 +157,7 @@ class PostgresProcesses:
         self._seen, self._seen_at = seen, now
         dead = {id_ for id_, (of, _) in seen.items() if of.dead}
         if dead - self._dead:
-            self.may_be_free()
+            self.found_dead()
         self._dead = dead
         own = self._committer.own.process.id
         for id_, (of, since) in seen.items():
@@ -166,19 +166,19 @@ class PostgresProcesses:
 
     def end_process(self) -> None:
         """Tell the others that this process is no more, once it has handed back what it had."""
-        self._writer.write(lambda writing: writing.run(ENDED, self._committer.own.process.id))
+        self._writer.write(lambda writing: writing.run(MARK_DEAD, self._committer.own.process.id))
 
     def forget_processes(self) -> int:
         """Delete the rows of processes that were judged a day ago, and have nothing left."""
         old = (
-            f"DELETE FROM processes WHERE dead AND judged < {MICROS} - ? AND NOT EXISTS ("
+            f"DELETE FROM processes WHERE dead AND judged < {NOW_MICROS} - ? AND NOT EXISTS ("
             f"SELECT 1 FROM messages WHERE run > 0 AND {OF_PROCESS})"
         )
         return self._writer.write(lambda writing: writing.run(old, _FORGOTTEN_AFTER))
 
     def _judge(self, id_: int, seen: Seen) -> None:
         """Mark a process as dead, unless its row has changed; what it has is free by that."""
-        judged = f"{ENDED} AND number = ? AND renewals = ? AND NOT dead"
+        judged = f"{MARK_DEAD} AND number = ? AND renewals = ? AND NOT dead"
 
         def judge(transaction: Transaction) -> int:
             transaction.exclude(id_)
@@ -187,7 +187,7 @@ class PostgresProcesses:
         if self._connections.apart(judge):
             self.takeovers += 1
             telemetry.warning("process.judged_dead", process=id_)
-            self.may_be_free()
+            self.found_dead()
 
     @property
     def work(self) -> Sequence[tuple[float, Callable[[], None]]]:

@@ -15,7 +15,7 @@ from psycopg.errors import InsufficientPrivilege, LockNotAvailable
 from shared import telemetry
 from shared.adapters.sql.database import Catalogue, ReadTransaction
 from shared.adapters.sql.migrations import last_migration, migrations
-from shared.adapters.sql.postgres.transaction import ALL_ENDED, LOST, TIMELINE, Transaction
+from shared.adapters.sql.postgres.transaction import MARK_ALL_DEAD, NOT_ALIVE, TIMELINE, Transaction
 from shared.engine.ports import Threads
 
 _LOCKED_MS = 500  # that servers wait behind a migration which waits itself
@@ -28,8 +28,10 @@ _VACUUMED = (
 #: A schema's tables after each step of `migrations`.
 STATEMENTS: Mapping[int, Sequence[str]] = {
     1: (
-        # A row a start: number: rises when a commit's outcome was unknown; renewals: changes while
-        # it lives; start: which of all starts; timeline: of the server's history, as it began.
+        # A row a start: number: rises with each new connection that writes, since of the former
+        # one a commit may be unknown, and since the database may have been restored; renewals:
+        # changes while it lives; start: which of all starts; timeline: of the server's history, as
+        # it began.
         # judged: when it was marked dead, in microseconds since 1970.
         """
         CREATE TABLE processes (
@@ -39,15 +41,16 @@ STATEMENTS: Mapping[int, Sequence[str]] = {
         )
         """,
         # Called in a statement of its own, after the process is locked: its snapshot is later.
+        # Fewer renewals, as a restore leaves them, are seen by who takes the next number.
         f"""
-        CREATE FUNCTION hold(wanted BIGINT, wanted_number BIGINT) RETURNS VOID LANGUAGE plpgsql AS
-        $$ BEGIN
+        CREATE FUNCTION check_alive(wanted BIGINT, wanted_number BIGINT) RETURNS VOID
+        LANGUAGE plpgsql AS $$ BEGIN
           IF NOT EXISTS (
             SELECT FROM processes WHERE id = wanted AND number = wanted_number AND NOT dead
             AND timeline = {TIMELINE}
           ) THEN
             RAISE EXCEPTION 'process % is not alive any more, or has another number', wanted
-            USING ERRCODE = '{LOST}';
+            USING ERRCODE = '{NOT_ALIVE}';
           END IF;
         END $$
         """,
@@ -165,4 +168,4 @@ def _end_processes(transaction: Transaction) -> None:
     for the schema: so this waits for what is under way, before the catalogue is held, as they do.
     """
     transaction.execute("LOCK TABLE processes")
-    transaction.send(ALL_ENDED)
+    transaction.send(MARK_ALL_DEAD)

@@ -41,8 +41,8 @@ class PostgresStore(SqlStore):
             database, database.next_number, clock=self.time, look_every=look_every, **others
         )
         database.in_hand = self.leases.numbers_in_hand
-        database.lost = self.leases.lose
-        database.processes.may_be_free = self.leases.look_for_the_dead
+        database.lost = self.leases.empty
+        database.processes.found_dead = self.leases.look_for_the_dead
         self.catalogue_version = self.documents.read_version
-        self.attempts = PostgresAttempts(database, self.time, self.attempts.most_bytes)
+        self.attempts = PostgresAttempts(database, self.time)
         self.attempts.make_days()

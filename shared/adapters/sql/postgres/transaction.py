@@ -36,12 +36,12 @@ END_SILENT = (
     f" AND state_change < clock_timestamp() - INTERVAL '{IDLE_MS} ms'"
 )
 TIMELINE = "substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)"
-LOST = "PG001"  # what `hold` raises, if a process is not alive any more
-MICROS = "CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT)"  # the time now
+NOT_ALIVE = "PG001"  # what `check_alive` raises, if a process is not alive any more
+NOW_MICROS = "CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT)"  # the time now
 
-RENEWED = "UPDATE processes SET renewals = renewals + 1 WHERE id = ?"
-_DEAD = f"UPDATE processes SET dead = TRUE, judged = {MICROS}"
-ENDED, ALL_ENDED = f"{_DEAD} WHERE id = ?", f"{_DEAD} WHERE NOT dead"
+RENEW = "UPDATE processes SET renewals = renewals + 1 WHERE id = ?"
+_DEAD = f"UPDATE processes SET dead = TRUE, judged = {NOW_MICROS}"
+MARK_DEAD, MARK_ALL_DEAD = f"{_DEAD} WHERE id = ?", f"{_DEAD} WHERE NOT dead"
 
 
 class Process(NamedTuple):
@@ -107,7 +107,7 @@ class Transaction:
 
     def begin(self, process: Process, catalogue: Catalogue = Catalogue.NONE) -> None:
         """
-        Begin, and hold *process*: if it is not alive any more, this raises `LOST`.
+        Begin, and hold *process*: if it is not alive any more, this raises `NOT_ALIVE`.
 
         The lock has a statement of its own: a snapshot from before it would show a number that has
         changed by then.
@@ -115,7 +115,7 @@ class Transaction:
         self.execute(_BEGIN)
         hold = f"{_LOCAL}, pg_advisory_xact_lock_shared($2)"
         self.execute(hold, [self._schema, process.id])
-        self.execute("SELECT hold($1, $2)", [process.id, process.number])
+        self.execute("SELECT check_alive($1, $2)", [process.id, process.number])
         if catalogue is not Catalogue.NONE:
             self.lock_catalogue(catalogue)
 
@@ -133,8 +133,8 @@ class Transaction:
         """
         Wait until no transaction holds a process; first of all, since it waits for others.
 
-        One that is held by silence is ended: in a pipeline the server is never idle, and waits for
-        what is to come without a limit.
+        Sessions that hold it and have been silent are ended: in a pipeline the server is never
+        idle, and waits for what is to come without a limit.
         """
         self.execute(END_SILENT, [process])
         self.execute("SELECT pg_advisory_xact_lock($1)", [process])
