@@ -14,7 +14,7 @@ import click
 from cli.deployment import Deployment, subscription_path
 from cli.failure import REFUSED, CommandFailed
 from cli.option_types import WholeNumber
-from cli.options import chooses_dead_letters, prints_found, shows_most, span_members
+from cli.options import chooses_dead_letters, prints_found, shows_most, span_members, store_option
 from cli.output import moment, print_table
 from cli.program import CommandGroup
 from cli.replays import cancel, jobs, replay
@@ -237,16 +237,12 @@ def _moment(time: str | None) -> str | None:
 @click.option(
     "--data",
     type=click.Path(file_okay=False, path_type=Path),
-    help="The folder of 'pushgrid serve', which may run.",
+    help="The folder of 'pushgrid serve'.",
 )
-@click.option(
-    "--store",
-    metavar="URL",
-    help="The database of servers, which may run, without a password.",
-)
+@store_option
 def export(folder: Path, data: Path | None, store: str | None) -> int:
     """
-    Write the dead letters of a server to FOLDER.
+    Write the dead letters of a server, which may run, to FOLDER.
 
     Each blob is a file, byte for byte, below the name of its container; FILE.metadata beside it has
     its time, and its topic and reasons. 'pushgrid import' takes such a folder; of a storage

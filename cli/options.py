@@ -22,6 +22,7 @@ from cli.option_types import SINCE, WholeNumber
 from cli.terminal import Found, print_json, say
 from server.failure import CannotStart
 from server.secret_files import IN_A_FILE, find_secret
+from shared.settings import STORE
 
 F = TypeVar("F", bound=Callable[..., Any])
 _KEYS = ("PUSHGRID_ADMIN_KEY", "PUSHGRID_READER_KEY")
@@ -179,6 +180,13 @@ of_topic = click.option(
     required=True,
     metavar="TOPIC",
     help="Topic, NAMESPACE.TOPIC, system-ACCOUNT or systemTopics/NAME.",
+)
+store_option = click.option(
+    "--store",
+    metavar="URL",
+    help="Database that servers share, in place of a folder: postgresql://USER@HOST/DATABASE, "
+    f"without a password. Without --data the default is {STORE}, or the URL in the file that "
+    f"{STORE}{IN_A_FILE} names; those may have a password.",
 )
 names_subscription = with_options(click.argument("name"), of_topic)
 chooses_dead_letters = with_options(

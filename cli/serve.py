@@ -16,6 +16,7 @@ import click
 from cli.failure import NOT_CALLED, CommandFailed
 from cli.local.known_locally import LocalDeployment, is_local, recorded
 from cli.option_types import ParsedText, WholeNumber
+from cli.options import store_option
 from cli.serving.beside import BesideTheApp
 from cli.serving.kept_file import KeptFile
 from cli.serving.places import InFolder, choose_home
@@ -56,12 +57,7 @@ def serve_command(
         metavar="FOLDER",
         help="Keep everything in this folder; it is made, for this user alone.",
     )
-    @click.option(
-        "--store",
-        metavar="URL",
-        help="Keep everything in a database instead, with other servers: "
-        "postgresql://USER@HOST/DATABASE, without a password.",
-    )
+    @store_option
     @click.option(
         "--pooled",
         is_flag=True,

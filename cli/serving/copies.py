@@ -10,7 +10,8 @@ from pathlib import Path
 import click
 
 from cli.failure import REFUSED, CommandFailed
-from cli.serving.places import data_option, reading, store_option
+from cli.options import with_options
+from cli.serving.places import reading
 from cli.terminal import say
 from server.data_folder import check_folder, take_folder
 from server.failure import CannotStart
@@ -26,6 +27,15 @@ METADATA = ".metadata"
 PARTIAL = ".part"
 _AT_ONCE = 100  # blobs that are read together
 _FILE = click.Path(dir_okay=False, path_type=Path)
+_names_folder = with_options(
+    click.option(
+        "--data",
+        type=click.Path(file_okay=False, path_type=Path),
+        metavar="FOLDER",
+        help="The folder of 'pushgrid serve'.",
+    ),
+    click.option("--store", hidden=True),  # refused, with what copies a database
+)
 _IN_POSTGRESQL = (
     "PostgreSQL copies a database itself: pg_dump one moment, pg_basebackup with archived logs any "
     "moment. Start servers on a restored copy with --hold; 'Copies of a database' in "
@@ -38,7 +48,7 @@ def _folder(data: Path | None, store: str | None) -> Path:
     if store or (not data and store_setting(os.environ)):
         raise CommandFailed(_IN_POSTGRESQL)
     if not data:
-        raise CommandFailed("name --data FOLDER: it has all data")
+        raise CommandFailed("name --data FOLDER: it is where everything is kept")
     return data
 
 
@@ -79,8 +89,7 @@ def _write(path: Path, body: bytes) -> None:
 
 @click.command("backup")
 @click.argument("file", type=_FILE)
-@data_option
-@store_option
+@_names_folder
 def backup(file: Path, data: Path | None, store: str | None) -> None:
     """
     Write a copy of a server's data to FILE.
@@ -98,8 +107,7 @@ def backup(file: Path, data: Path | None, store: str | None) -> None:
 
 @click.command("restore")
 @click.argument("file", type=_FILE)
-@data_option
-@store_option
+@_names_folder
 def restore(file: Path, data: Path | None, store: str | None) -> None:
     """
     Let a server's folder have the data of a copy.

@@ -9,27 +9,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import click
-
 from cli.failure import CommandFailed
 from server.failure import CannotStart
 from server.home import FolderHomeFactory, HomeFactory
+from server.secret_files import IN_A_FILE
 from server.store_url import PostgresOptions, find_store
 from shared.adapters.sql.sqlite import reader
-from shared.settings import Settings
-
-#: Where the data is, of a command beside the server.
-data_option = click.option(
-    "--data",
-    type=click.Path(file_okay=False, path_type=Path),
-    metavar="FOLDER",
-    help="The folder of 'pushgrid serve'.",
-)
-store_option = click.option(
-    "--store",
-    metavar="URL",
-    help="The database of 'pushgrid serve', without a password.",
-)
+from shared.settings import STORE, Settings
 
 
 class InFolder(NamedTuple):
@@ -56,12 +42,13 @@ def choose_home(
     Raises:
         CommandFailed: none was, or two were, or the URL can't be used.
     """
-    chosen = _choose(data, store, is_pooled=is_pooled, allows_unsafe=allows_unsafe)
+    chosen = _choose(data, store)
     if isinstance(chosen, Path):
         return partial(in_folder.make, chosen), {"data": partial(in_folder.check, chosen)}
     from server.postgres_home import PostgresHome, check_store
 
-    return partial(PostgresHome, chosen), {"store": lambda _: check_store(chosen)}
+    options = PostgresOptions(chosen, is_pooled=is_pooled, allows_unsafe=allows_unsafe)
+    return partial(PostgresHome, options), {"store": lambda _: check_store(options)}
 
 
 def reading(data: Path | None, store: str | None) -> AbstractContextManager[Callable[..., Any]]:
@@ -72,17 +59,16 @@ def reading(data: Path | None, store: str | None) -> AbstractContextManager[Call
         CommandFailed: as `choose_home`.
         InvalidSettings: there is no store, or it can't be read.
     """
-    chosen = _choose(data, store, is_pooled=True, allows_unsafe=True)
+    chosen = _choose(data, store)
     if isinstance(chosen, Path):
         return reader.reading(chosen)
     from server.postgres_home import reading_of
 
-    return reading_of(chosen)
+    return reading_of(PostgresOptions(chosen))
 
 
-def _choose(
-    data: Path | None, store: str | None, *, is_pooled: bool, allows_unsafe: bool
-) -> Path | PostgresOptions:
+def _choose(data: Path | None, store: str | None) -> Path | dict[str, Any]:
+    """Return the folder, or libpq's parameters of the database."""
     if data and not store:
         return data
     try:
@@ -90,5 +76,8 @@ def _choose(
     except CannotStart as error:
         raise CommandFailed(str(error)) from None
     if not parameters:
-        raise CommandFailed("name either --data FOLDER or --store URL: it has all data")
-    return PostgresOptions(parameters, is_pooled=is_pooled, allows_unsafe=allows_unsafe)
+        raise CommandFailed(
+            "name exactly one of --data FOLDER and --store URL "
+            f"(or {STORE}, {STORE}{IN_A_FILE}): it is where everything is kept"
+        )
+    return parameters

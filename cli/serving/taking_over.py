@@ -1,4 +1,4 @@
-"""`pushgrid import`: a server's data take over what another deployment is made of."""
+"""`pushgrid import`: imports another deployment into a server's store."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ import click
 
 from cli.failure import REFUSED, CommandFailed
 from cli.moving import FORM
+from cli.options import store_option
 from cli.serving.copies import METADATA, PARTIAL
 from cli.serving.in_process import InProcess, deployment_of
 from cli.serving.places import InFolder, choose_home
@@ -54,18 +55,14 @@ _ACCOUNT = "storageAccounts/{}(?![a-z0-9])"
     metavar="FOLDER",
     help="The folder of 'pushgrid serve', which does not run; it is made.",
 )
-@click.option(
-    "--store",
-    metavar="URL",
-    help="The database of servers, which may run, without a password.",
-)
+@store_option
 def import_(source: Path, data: Path | None, store: str | None) -> int:
     """
     Take over what 'pushgrid export' has written.
 
     SOURCE is that file, or a folder of dead letters. Keys, secrets and consents are taken over: no
     publisher has to change anything, no endpoint is asked. It judges by the settings of its own
-    environment: set those of the server for this command too.
+    environment: set those of the server for this command too. Servers on a database may run.
     """
     take = _dead_letters(source) if source.is_dir() else _resources(_read(source))
     make, _ = choose_home(data, store, InFolder(SqliteHome), is_pooled=True, allows_unsafe=True)

@@ -287,7 +287,7 @@ def test_what_is_wrong_ends_the_start_with_2_and_shows_no_password(
             {"PUSHGRID_ADMIN_KEY": ""},
             "refused  settings: PUSHGRID_ADMIN_KEY is not set",
         ),
-        "folder": (["--store", store, "--data", str(tmp_path / "data")], {}, "name either --data"),
+        "folder": (["--store", store, "--data", str(tmp_path / "data")], {}, "name exactly one of"),
     }[fault]
     server = serve(*options, **environ)
     assert server.code() == 2

@@ -232,7 +232,30 @@ def test_a_folder_that_is_named_comes_before_a_database_of_the_environment(
     both = run("import", str(folder), "--data", str(other), "--store", "postgresql://db/events")
 
     assert (exported.code, imported.code, both.code) == (0, 0, 2), exported.err + imported.err
-    assert "name either --data FOLDER or --store URL" in both.err
+    assert "name exactly one of --data FOLDER and --store URL" in both.err
+
+
+@pytest.mark.parametrize("command", ["serve", "import", "dead-letters export"])
+def test_where_the_database_is_named_is_in_help_and_refusal(
+    run: Run, tmp_path: Path, command: str
+) -> None:
+    arguments = [] if command == "serve" else [str(tmp_path)]
+
+    helped = run(*command.split(), "--help")
+    refused = run(*command.split(), *arguments)
+
+    shown = " ".join(helped.out.partition("--store URL")[2].partition("\n  -")[0].split())
+    assert refused.code == 2
+    for said in (shown, refused.err):
+        assert all(name in said for name in ("PUSHGRID_STORE,", "PUSHGRID_STORE_FILE")), said
+
+
+@pytest.mark.parametrize("command", ["backup", "restore"])
+def test_what_takes_no_database_offers_none(run: Run, command: str) -> None:
+    helped = run(command, "--help").out
+
+    assert "--data FOLDER" in helped
+    assert "--store" not in helped
 
 
 @pytest.mark.parametrize("name", ["PUSHGRID_STORE", "PUSHGRID_STORE_FILE"])
