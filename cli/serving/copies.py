@@ -37,7 +37,7 @@ _names_folder = with_options(
     click.option("--store", hidden=True),  # refused, with what copies a database
 )
 _IN_POSTGRESQL = (
-    "PostgreSQL copies a database itself: pg_dump one moment, pg_basebackup with archived logs any "
+    "PostgreSQL copies a database itself: pg_dump one moment, pg_basebackup with archived WAL any "
     "moment. Start servers on a restored copy with --hold; 'Copies of a database' in "
     "docs/postgresql.md says how"
 )
