@@ -226,6 +226,20 @@ async def test_a_late_worker_settles_nothing(
     assert await settle(two, taken, Settlement(part=crm)) == [Answer.SETTLED]
 
 
+async def test_a_late_worker_settles_nothing_that_its_own_process_has_claimed_anew(
+    schema: Schema, store: Callable[..., PostgresStore]
+) -> None:
+    """Others may have had it meanwhile; who has it now settles it."""
+    one = store()
+    lease = await in_hand(one)
+    schema.judge(one)
+    await asyncio.to_thread(one.database.write, lambda _: None)  # It begins anew.
+    (again,) = await one.leases.claim(NEW, MOST)
+    (crm,) = parts("crm")
+    assert await settle(one, lease, Settlement(part=crm)) == [Answer.NOT_OURS]
+    assert await settle(one, again, Settlement(part=crm)) == [Answer.SETTLED]
+
+
 async def test_two_that_settle_parts_of_a_message_at_once_end_it(
     schema: Schema, store: Callable[..., PostgresStore]
 ) -> None:

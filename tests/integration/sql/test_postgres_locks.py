@@ -148,21 +148,23 @@ def test_a_process_that_stops_inside_a_transaction_keeps_no_locks(
 
 _HELD = (
     "SELECT state FROM pg_stat_activity JOIN pg_locks USING (pid)"
-    " WHERE locktype = 'advisory' AND objsubid = 1 AND wait_event = 'ClientRead'"
+    " WHERE locktype = 'advisory' AND objsubid = 1 AND wait_event = $1"
 )
 
 
-def _states(schema: Schema) -> list[Any]:
+def _states(schema: Schema, waits: str) -> list[Any]:
     """Return the states of sessions that hold a process and are silent, once there are such."""
-    while not (found := schema.do(_HELD)):
+    while not (found := schema.do(_HELD, waits)):
         system_time.sleep(0.01)
     return found
 
 
+@pytest.mark.parametrize("waits", ["ClientRead", "ClientWrite"])
 async def test_who_stops_in_a_group_is_ended_by_who_finds_it_dead(
     schema: Schema,
     store: Callable[..., PostgresStore],
     monkeypatch: pytest.MonkeyPatch,
+    waits: str,
 ) -> None:
     """Else nobody had what it has in hand: the server is not idle in a pipeline, as in a group."""
     silent = transactions.END_SILENT
@@ -173,13 +175,19 @@ async def test_who_stops_in_a_group_is_ended_by_who_finds_it_dead(
 
     def stop(transaction: Any) -> None:
         transaction.run("UPDATE state SET value = value")
+        if waits == "ClientWrite":
+            answers = transaction._connection.pgconn
+            large = b"SELECT repeat('x', 1000) FROM generate_series(1, 50000)"
+            answers.send_query_params(large, None)
+            answers.send_flush_request()
+            answers.flush()
         begun.set()
         go_on.wait(60)
 
     stopped = asyncio.create_task(one.database.write_on_loop(stop))
     try:
         assert await asyncio.to_thread(begun.wait, 60)
-        assert await asyncio.to_thread(_states, schema) == [("active",)]
+        assert await asyncio.to_thread(_states, schema, waits) == [("active",)]
         processes = two.database.processes
         await asyncio.to_thread(processes.observe)
         seen, _ = processes._seen[id_of(one)]

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
+from threading import Event
 from typing import Any
 
 import pytest
 
 from shared.adapters.sql import migrations
-from shared.adapters.sql.database import Catalogue, StoreRefused, WriteOptions
+from shared.adapters.sql.database import Catalogue, StoreRefused, WriteOptions, WriteTransaction
 from shared.adapters.sql.migrations import Migration
+from shared.adapters.sql.postgres import transaction as transactions
 from shared.adapters.sql.postgres.connecting import Connecting, read_url
 from shared.adapters.sql.postgres.connections import reading
 from shared.adapters.sql.postgres.database import PostgresDatabase
@@ -111,6 +114,31 @@ def test_beside_a_dump_a_migration_keeps_servers_waiting_for_moments_only(
         with schema.store(threads=Pauses(at_pause)):
             assert schema.do("SELECT note FROM messages") == []
     assert len(logged("store.migration_waits")) == 2
+
+
+def test_beside_a_server_that_stands_still_in_a_group_a_migration_ends_its_session(
+    postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No other may be there to find it dead; and it would keep the tables for good."""
+    silent = transactions.END_SILENT
+    monkeypatch.setattr(transactions, "END_SILENT", silent.replace("5000", "0"))
+    schema, begun, go_on = Schema(postgres), Event(), Event()
+
+    def stop(writing: WriteTransaction) -> None:
+        writing.run("DELETE FROM messages")
+        begun.set()
+        go_on.wait(60)
+
+    with schema.store() as still, ThreadPoolExecutor() as threads:
+        stopped = threads.submit(still.database.write, stop)
+        try:
+            assert begun.wait(60)
+            _steps(monkeypatch, _WIDER)
+            with schema.store(threads=Pauses(lambda: None)):
+                assert schema.do("SELECT note FROM messages") == []
+        finally:
+            go_on.set()
+        assert isinstance(stopped.exception(), StorageUnavailable)
 
 
 def test_a_migration_gives_up_after_a_minute_and_says_who_holds_the_tables(

@@ -141,8 +141,10 @@ def _migrate(connection: psycopg.Connection[Any], schema: str, place: str) -> No
         transaction.execute("COMMIT")
         return
     transaction.execute(f"SET LOCAL lock_timeout = {_LOCKED_MS}")
-    if done and todo[-1].oldest > done[-1].oldest:
-        _end_processes(transaction)
+    if done:
+        transaction.end_silent()  # Else a server that stands still keeps its tables for good.
+        if todo[-1].oldest > done[-1].oldest:
+            _end_processes(transaction)
     transaction.lock_catalogue(Catalogue.EXCLUSIVE)
     if schema_of(transaction, place) != number:  # Another server was first.
         transaction.execute("ROLLBACK")

@@ -27,12 +27,14 @@ _LOCAL = (
 )
 _BEGIN_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _LOCAL_READ = f"{_LOCAL}, set_config('statement_timeout', '{_READ_MS}', true)"
-#: Ends the sessions of this database that hold a process, and whose client says nothing.
+#: Ends the sessions of this database that hold a process, or any of them, and whose client neither
+#: says nor reads anything.
 END_SILENT = (
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity JOIN pg_locks USING (pid)"
     " WHERE locktype = 'advisory' AND objsubid = 1"
-    " AND (CAST(classid AS BIGINT) << 32 | CAST(objid AS BIGINT)) = $1"
-    " AND datname = current_database() AND wait_event = 'ClientRead'"
+    " AND (CAST(classid AS BIGINT) << 32 | CAST(objid AS BIGINT)) = ANY({})"
+    " AND datname = current_database() AND wait_event IN ('ClientRead', 'ClientWrite')"
+    " AND pg_has_role(usesysid, 'USAGE')"
     f" AND state_change < clock_timestamp() - INTERVAL '{IDLE_MS} ms'"
 )
 TIMELINE = "substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)"
@@ -134,10 +136,14 @@ class Transaction:
         Wait until no transaction holds a process; first of all, since it waits for others.
 
         Sessions that hold it and have been silent are ended: in a pipeline the server is never
-        idle, and waits for what is to come without a limit.
+        idle, and waits for what is to come, or to be read, without a limit.
         """
-        self.execute(END_SILENT, [process])
+        self.execute(END_SILENT.format("ARRAY[$1::bigint]"), [process])
         self.execute("SELECT pg_advisory_xact_lock($1)", [process])
+
+    def end_silent(self) -> None:
+        """End the sessions that hold a process, and have been silent."""
+        self.execute(END_SILENT.format("ARRAY(SELECT id FROM processes)"))
 
     def lock_catalogue(self, catalogue: Catalogue) -> None:
         """Hold the catalogue of this schema until the end."""
