@@ -221,7 +221,7 @@ def _constant(text: str) -> list[Row] | None:
         return [(None,)]
     known: dict[str, list[Row]] = {
         ASK_SETTINGS: [("on", "on", "", 1)],
-        "SELECT to_regclass('migrations')": [("migrations",)],
+        "SELECT to_regclass('migrations') FROM pg_namespace LIMIT 1": [("migrations",)],
         "SELECT pg_total_relation_size(to_regclass($1))": [(0,)],
     }
     return known.get(text)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from threading import Event
+from time import sleep
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from shared.adapters.sql.postgres.connections import reading
 from shared.adapters.sql.postgres.database import PostgresDatabase
 from shared.adapters.sql.postgres.schema import migrate
 from shared.adapters.sql.postgres.store import PostgresStore
+from shared.adapters.sql.postgres.transaction import Transaction
 from shared.adapters.threads import SystemThreads
 from shared.errors import StorageUnavailable
 from testbed.postgres import ROLE, PostgresServer, running_postgres
@@ -61,6 +63,34 @@ def test_a_schema_is_used_by_the_programs_that_it_names(
             pass
     with pytest.raises(StoreRefused, match=r"it takes Pushgrid 9\.9 or newer"), schema.store():
         pass
+
+
+def test_two_that_begin_at_once_where_there_is_nothing_both_run(
+    postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second one waits until the first has made the tables, and then sees them."""
+    schema, begun = Schema(postgres), Event()
+    lock = Transaction.lock_catalogue
+
+    def slow(transaction: Transaction, catalogue: Catalogue) -> None:
+        lock(transaction, catalogue)
+        if not begun.is_set():
+            begun.set()
+            while not schema.do("SELECT 1 FROM pg_locks WHERE NOT granted"):
+                sleep(0.01)
+
+    def start() -> None:
+        with schema.store():
+            pass
+
+    monkeypatch.setattr(Transaction, "lock_catalogue", slow)
+    with ThreadPoolExecutor() as threads:
+        first = threads.submit(start)
+        assert begun.wait(60)
+        second = threads.submit(start)
+        first.result(60)
+        second.result(60)
+    assert schema.do("SELECT COUNT(*) FROM processes") == [(2,)]
 
 
 def test_a_step_that_fails_leaves_what_was_there(
@@ -171,6 +201,17 @@ def test_a_start_with_nothing_to_migrate_waits_for_nobody(postgres: PostgresServ
             stack.enter_context(schema.store(threads=Pauses(lambda: pytest.fail("it waits"))))
 
         running.database.write(write, WriteOptions(catalogue=Catalogue.SHARED))
+
+
+def test_where_the_tables_have_gone_it_is_said_what_to_do(postgres: PostgresServer) -> None:
+    schema = Schema(postgres)
+    with schema.store() as store:
+        schema.do(f"ALTER SCHEMA {schema.name} RENAME TO {schema.name}_gone")
+        with pytest.raises(StorageUnavailable):
+            store.database.write(lambda writing: writing.run("DELETE FROM messages"))
+        fault = store.database.fault
+        schema.do(f"ALTER SCHEMA {schema.name}_gone RENAME TO {schema.name}")
+    assert "no server has made its tables yet. Start one" in fault
 
 
 # ── Those too old ──

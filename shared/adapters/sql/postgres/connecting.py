@@ -207,7 +207,7 @@ _REMEDIES: tuple[tuple[str, str], ...] = (
             f"… TO …, or ALTER SCHEMA {SCHEMA} OWNER TO … with its tables."
         ),
     ),
-    ("42P01", "no server has made its tables yet. Start one, or name its database."),
+    ("42P01|42883", "no server has made its tables yet. Start one, or name its database."),
     (
         "could not translate host name|not known|failed to resolve",
         "its host has no address. Correct the name in the URL.",

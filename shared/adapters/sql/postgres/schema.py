@@ -86,7 +86,8 @@ def schema_of(transaction: ReadTransaction, place: str) -> int:
     Raises:
         StoreRefused: it takes a program that knows more of them than this one.
     """
-    if transaction.rows("SELECT to_regclass('migrations')") == [(None,)]:
+    # By a table of the server's: else a schema is not seen that was made while a lock was awaited.
+    if transaction.rows("SELECT to_regclass('migrations') FROM pg_namespace LIMIT 1") == [(None,)]:
         return 0
     return last_migration(transaction.rows, f"The database {place}")
 
