@@ -25,7 +25,7 @@ from shared.errors import AppError, MethodNotAllowed, NotFound, StorageUnavailab
 from shared.http import HttpAnswer, HttpRequest
 
 # Anybody may ask for the health, and the store's own sentence may name hosts.
-_REFUSING = "nothing can be stored: /readyz of the server, and its log, say why"
+_CAUSE = ": /readyz of the server, and its log, say why"
 # A message that waits longer, or a timer that has not run for longer, is late.
 LATE = timedelta(minutes=15)
 _SECOND = timedelta(seconds=1)
@@ -115,12 +115,12 @@ def _health(
     Lateness is reported, and no reason to restart.
     """
     if snapshot is None:
-        why = ["storage does not answer"]
+        why = [f"storage does not answer{_CAUSE if fault else ''}"]
         return answer(503, {"status": "unhealthy", "reasons": why, "storage": "unreachable"})
     found = _reasons(snapshot, timers, unset_schedules)
     document: dict[str, Any] = {
         "status": "unhealthy" if fault else "degraded" if found else "healthy",
-        "reasons": [_REFUSING, *found] if fault else found,
+        "reasons": [f"nothing can be stored{_CAUSE}", *found] if fault else found,
         "storage": "refusing" if fault else "reachable",
         "checkedAt": timestamp(snapshot.at),
         "queues": {

@@ -148,13 +148,19 @@ def test_a_store_that_stores_nothing_is_unhealthy_though_it_answers(app: Deploym
 
     found = health(app, 503)
     up = samples(app)["pushgrid_storage_up", "queue"]
+    app.resources.fail_next("list")
+    away = health(app, 503)
     app.store.fault = ""
 
-    refusing = "nothing can be stored: /readyz of the server, and its log, say why"
+    cause = ": /readyz of the server, and its log, say why"
     assert (found["status"], found["storage"]) == ("unhealthy", "refusing")
-    assert found["reasons"] == [refusing, POISON]
+    assert found["reasons"] == [f"nothing can be stored{cause}", POISON]
+    assert (away["storage"], away["reasons"]) == (
+        "unreachable",
+        [f"storage does not answer{cause}"],
+    )
     assert found["queues"].keys() == health(app)["queues"].keys()
-    assert "10.1.2.3" not in json.dumps(found)
+    assert "10.1.2.3" not in json.dumps([found, away])
     assert (up, samples(app)["pushgrid_storage_up", "queue"]) == (0, 1)
 
 
