@@ -36,7 +36,7 @@ def status(deployment: Deployment) -> Found:
     when, why, and what to do. The exit code is 1 if something is wrong.
     """
     found = deployment.status("health")
-    if found.get("storage") == "reachable":
+    if "queues" in found:  # else storage does not answer
         try:
             troubles = read_troubles(deployment)
             found |= {**troubles._asdict(), "status": troubles.overall(found["status"])}
@@ -69,7 +69,7 @@ def _print(url: str, found: dict[str, Any]) -> None:
         }
         for name, each in found.get("timers", {}).items()
     ]
-    if found.get("storage") == "reachable":
+    if "queues" in found:
         print_table(queue_rows(found["queues"]), "There are no queues yet.")
         print_table(timers, "No timer has run yet.")
 

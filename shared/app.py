@@ -724,6 +724,7 @@ class App:
         return Status(
             counts=store.counts,
             measures=store.measures,
+            fault=lambda: store.fault,
             snapshot=snapshot,
             held=self._kept(lambda: held_subscriptions(store.documents, clock.now())),
             topics=lambda seen: topic_states(

@@ -24,6 +24,12 @@ def test_a_missing_table_is_empty(store: ResourceStore) -> None:
     assert (got, list(listed), store.delete(TABLE, "orders", "new")) == (None, [], False)
 
 
+def test_a_store_that_stores_has_no_fault(stored: Store) -> None:
+    stored.documents.put(TABLE, "orders", "new", DOCUMENT, None)
+
+    assert stored.fault == ""
+
+
 def test_a_document_comes_back_as_it_was(store: ResourceStore) -> None:
     put = store.put(TABLE, "orders", "new", DOCUMENT, None)
 

@@ -123,10 +123,13 @@ class MemoryHome:
         self.leases = MemoryLeases(self.queues)
         self.is_elected = self.has_lease = self.is_new = True
         self.background: Sequence[BackgroundWork] = ()
-        self.fault: str | None = None
         self.refusal = ""  # why it can't be opened
         self.calls: list[str] = []  # in their order
         self._broken = asyncio.Event()
+
+    @property
+    def fault(self) -> str | None:
+        return self.store.fault or None
 
     async def open(self, give_up: GiveUp, has_share: HasShare) -> None:
         del give_up, has_share

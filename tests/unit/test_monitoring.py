@@ -40,7 +40,7 @@ def exposed() -> dict[str, set[str]]:
         for metric, definition in DEFINITIONS.items()
     }
     gauges: list[Gauge] = [
-        *_gauges(None),
+        *_gauges(None, ""),
         _held([]),
         _ended([]),
         *_waiting({_KEY: Activity(waiting=1)}),

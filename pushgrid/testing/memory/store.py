@@ -38,6 +38,7 @@ class MemoryStore:
     ) -> None:
         self.traits = traits
         self.catalogue_version: Callable[[], int] | None = None
+        self.fault = ""
         chance = chance or SeededChance("store")
         self.documents = MemoryResources(seam, chance)
         self.queues = MemoryQueues(clock.elsewhere, traits, seam, chance)

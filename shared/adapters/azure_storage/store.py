@@ -45,6 +45,7 @@ class AzureStore:
         self.account = own.account_name
         self.traits = AZURE_STORAGE
         self.catalogue_version = None  # A table has no number that changes with its rows.
+        self.fault = ""  # Each request tells for itself.
         self._own = own
         self._others = others or {}
         self._threads = threads

@@ -24,6 +24,8 @@ from shared.engine.timers.timer_runs import LastRun, last_runs
 from shared.errors import AppError, MethodNotAllowed, NotFound, StorageUnavailable
 from shared.http import HttpAnswer, HttpRequest
 
+# Anybody may ask for the health, and the store's own sentence may name hosts.
+_CAUSE = ": /readyz of the server, and its log, say why"
 # A message that waits longer, or a timer that has not run for longer, is late.
 LATE = timedelta(minutes=15)
 _SECOND = timedelta(seconds=1)
@@ -59,6 +61,7 @@ class Status:
 
     counts: CountReader
     measures: Callable[[], Sequence[StoreMeasure]]
+    fault: Callable[[], str]  # `Store.fault`
     snapshot: Callable[[], Snapshot | None]  # may be some seconds old, since anybody may ask
     held: Callable[[], Sequence[HoldState]]
     topics: Callable[[Activities], Mapping[str, Any]]  # `topic_states` of now with these activities
@@ -85,7 +88,7 @@ class Status:
         if request.method != "GET":
             raise MethodNotAllowed
         if what == "health":
-            return _health(self.snapshot(), self.timers, self.unset_schedules)
+            return _health(self.snapshot(), self.fault(), self.timers, self.unset_schedules)
         operator = self.operators.authorize(request.headers.get("authorization"))
         seen = self.activities()
         if what == "topics":
@@ -94,24 +97,31 @@ class Status:
             measured = {each.name: each.value for each in self.measures()}
             return answer(200, {"access": access, "store": measured, **self.topics(shown)})
         totals = self.counts.totals()
-        gauges = [*_gauges(self.snapshot()), _held(self.held()), *_waiting(seen)]
+        gauges = [*_gauges(self.snapshot(), self.fault()), _held(self.held()), *_waiting(seen)]
         gauges += _measured(self.measures())
         text = exposition(totals, [*gauges, _ended(self.replays())])
         return HttpAnswer(status=200, headers={"Content-Type": CONTENT_TYPE}, body=text.encode())
 
 
 def _health(
-    snapshot: Snapshot | None, timers: Collection[str], unset_schedules: Mapping[str, str]
+    snapshot: Snapshot | None,
+    fault: str,
+    timers: Collection[str],
+    unset_schedules: Mapping[str, str],
 ) -> HttpAnswer:
-    """Answer 503 only if storage is unreachable; lateness is reported and no reason to restart."""
+    """
+    Answer 503 only if storage is unreachable, or for *fault* stores nothing.
+
+    Lateness is reported, and no reason to restart.
+    """
     if snapshot is None:
-        why = ["storage does not answer"]
+        why = [f"storage does not answer{_CAUSE if fault else ''}"]
         return answer(503, {"status": "unhealthy", "reasons": why, "storage": "unreachable"})
     found = _reasons(snapshot, timers, unset_schedules)
     document: dict[str, Any] = {
-        "status": "degraded" if found else "healthy",
-        "reasons": found,
-        "storage": "reachable",
+        "status": "unhealthy" if fault else "degraded" if found else "healthy",
+        "reasons": [f"nothing can be stored{_CAUSE}", *found] if fault else found,
+        "storage": "refusing" if fault else "reachable",
         "checkedAt": timestamp(snapshot.at),
         "queues": {
             queue.value: {"messages": state.messages, "oldestSeconds": _seconds(state.oldest)}
@@ -123,7 +133,7 @@ def _health(
         },
         "clock": [each._asdict() | {"at": timestamp(each.at)} for each in snapshot.clock],
     }
-    return answer(200, document)
+    return answer(503 if fault else 200, document)
 
 
 def _reasons(
@@ -164,7 +174,7 @@ def _reasons(
     return late + poison + unset + silent + ahead + failed + clock
 
 
-def _gauges(snapshot: Snapshot | None) -> list[Gauge]:
+def _gauges(snapshot: Snapshot | None, fault: str) -> list[Gauge]:
     queues = snapshot.queues if snapshot else {}
     timers = snapshot.timers if snapshot else {}
     ages: dict[tuple[str, ...], float] = {
@@ -173,9 +183,9 @@ def _gauges(snapshot: Snapshot | None) -> list[Gauge]:
     return [
         Gauge(
             "storage_up",
-            "Whether storage answers.",
+            "Whether storage answers, and stores.",
             ("service",),
-            {("queue",): float(snapshot is not None)},
+            {("queue",): float(snapshot is not None and not fault)},
         ),
         Gauge(
             "queue_messages",

@@ -131,6 +131,10 @@ class Store(Protocol):
         ``None``: a change by another process is seen as what was read expires.
         """
 
+    @property
+    def fault(self) -> str:
+        """Why nothing can be stored now; empty: it can, or only a try tells."""
+
     def unfinished(self) -> Mapping[SubscriptionKey, Unfinished] | None:
         """
         Return exactly which events have not ended; names are in lower case.

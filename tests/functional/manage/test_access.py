@@ -173,6 +173,7 @@ class App:
             status = Status(
                 counts=self.api.counts,
                 measures=list,
+                fault=str,
                 snapshot=lambda: None,
                 held=list,
                 topics=lambda seen: topic_states(

@@ -141,6 +141,29 @@ def test_storage_that_fails_is_unhealthy(app: Deployment, method: str) -> None:
     }
 
 
+def test_a_store_that_stores_nothing_is_unhealthy_though_it_answers(app: Deployment) -> None:
+    """Its own sentence stays with the server's readiness: anybody may ask for the health."""
+    app.store.fault = "no standby replicates from 10.1.2.3"
+    app.queues.put(Queue.RETRIES_POISON, "text", NO_TIME)
+
+    found = health(app, 503)
+    up = samples(app)["pushgrid_storage_up", "queue"]
+    app.resources.fail_next("list")
+    away = health(app, 503)
+    app.store.fault = ""
+
+    cause = ": /readyz of the server, and its log, say why"
+    assert (found["status"], found["storage"]) == ("unhealthy", "refusing")
+    assert found["reasons"] == [f"nothing can be stored{cause}", POISON]
+    assert (away["storage"], away["reasons"]) == (
+        "unreachable",
+        [f"storage does not answer{cause}"],
+    )
+    assert found["queues"].keys() == health(app)["queues"].keys()
+    assert "10.1.2.3" not in json.dumps([found, away])
+    assert (up, samples(app)["pushgrid_storage_up", "queue"]) == (0, 1)
+
+
 def test_the_timers_last_runs_are_shown(app: Deployment) -> None:
     timer(app, "wake").record([])
     timer(app, "deadletter").record(["poison"])

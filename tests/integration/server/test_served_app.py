@@ -238,14 +238,15 @@ def test_over_http_only_proxies_and_this_machine_are_answered(client, scheme, st
     assert on_app(test) == [status, 200]
 
 
-def test_readiness_has_the_reason_of_the_home():
+def test_readiness_has_the_reason_of_the_home_and_the_health_sends_there():
     def test(app: ServedApp) -> Any:
-        app.home.fault = "the disk is full"  # type: ignore[misc]
-        return ask(app, "GET", "/readyz"), ask(app, "GET", "/healthz")
+        app.home.store.fault = "the disk is full"  # type: ignore[misc]
+        return [ask(app, "GET", each) for each in ("/readyz", "/healthz", "/status/health")]
 
-    ready, alive = on_app(test)
+    ready, alive, health = on_app(test)
     assert (ready[0], ready[2]) == (503, b"the disk is full\n")
     assert alive[0] == 200
+    assert (health[0], b"/readyz" in health[2], b"disk" in health[2]) == (503, True, False)
 
 
 def test_a_fault_of_ours_is_logged_and_answered_500(caplog):

@@ -29,7 +29,9 @@ from shared.adapters.sql.postgres.connecting import cut
 from shared.adapters.sql.postgres.database import PostgresDatabase
 from shared.adapters.sql.postgres.store import PostgresStore
 from shared.adapters.sql.postgres.transaction import Transaction
+from shared.clock import SystemClock
 from shared.delivery.messages.message import MessagePart
+from shared.engine.operations.status import take_snapshot
 from shared.engine.ports.settling import Answer, FollowUp, Settlement
 from shared.errors import StorageUnavailable
 from shared.metrics import Metric, count_of, counts_of_text
@@ -414,7 +416,8 @@ def test_a_server_stays_unready_while_its_commits_wait_for_a_standby(
         cut(connection)
         reading.join()
         assert isinstance(failed[0], StorageUnavailable)
-        assert "SyncRep" in database.fault
+        assert "SyncRep" in store.fault
+        assert take_snapshot(store, SystemClock())  # Reads go on: the health goes by the fault.
         wait_for(server, "")
         probe.join()
         while _failure(database, lambda writing: writing.rows("SELECT 1")):

@@ -113,6 +113,21 @@ def test_it_is_healthy_only_if_nothing_is_wrong(
         ]
 
 
+def test_what_waits_is_shown_while_nothing_can_be_stored(run_on: RunOn) -> None:
+    health = HEALTH | {
+        "status": "unhealthy", "reasons": ["refused"], "storage": "refusing", "timers": TIMERS
+    }  # fmt: skip
+    topics = {"waiting": {"events": 1, "oldestSeenSeconds": None}, "troubles": [], "value": []}
+    bodies = {"/status/health": (503, health), "/status/topics": (200, topics)}
+
+    shown = run_on(lambda path, _: bodies[path], "status")
+
+    assert (shown.code, shown.err) == (1, "")
+    lines = shown.out.splitlines()
+    assert lines[:3] == [f"{URL} is unhealthy", "  refused", "  about 1 event waits"]
+    assert any(line.startswith("wake") for line in lines)
+
+
 def test_a_deployment_of_an_earlier_version_is_not_called_healthy(run_on: RunOn) -> None:
     found = run_on(
         lambda path, _: (200, HEALTH if path == "/status/health" else {"value": []}), "status"
