@@ -140,6 +140,9 @@ class MemoryHome:
 
         self.queues.changed = tell
 
+    def refusal_of(self, error: StorageUnavailable) -> InvalidSettings:
+        return InvalidSettings(error.message)
+
     def settling(self, lease: Lease, metrics: Metrics) -> None:
         del lease, metrics
 
