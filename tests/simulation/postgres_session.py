@@ -222,7 +222,7 @@ def _constant(text: str) -> list[Row] | None:
     if "has_schema_privilege" in text:
         return [(True,)]
     known: dict[str, list[Row]] = {
-        ASK_SETTINGS: [("on", "on", "", 1)],
+        ASK_SETTINGS: [("on", "on", "", False, 1)],
         "SELECT to_regclass('migrations')": [("migrations",)],
         "SELECT pg_total_relation_size(to_regclass($1))": [(0,)],
     }
