@@ -188,7 +188,8 @@ class PostgresDatabase:
                 call()
             except StorageUnavailable as error:
                 pause = min(period, _AGAIN_SECONDS)
-                telemetry.error("storage.failed", error="process", detail=str(error))
+                name = type(error.__cause__ or error).__name__
+                telemetry.error("storage.failed", error=name, detail=str(error))
         ended.set_result(None)
 
     def _ends_within(self, seconds: float) -> bool:
