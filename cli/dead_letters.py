@@ -240,7 +240,7 @@ def _moment(time: str | None) -> str | None:
     help="The folder of 'pushgrid serve'.",
 )
 @store_option
-def export(folder: Path, data: Path | None, store: str | None) -> int:
+def export(folder: Path, data: Path | None, store: str | None) -> None:
     """
     Write the dead letters of a server, which may run, to FOLDER.
 
@@ -252,7 +252,6 @@ def export(folder: Path, data: Path | None, store: str | None) -> int:
 
     count = export_blobs(data, store, folder)
     say(f"{folder}: {counted(count, 'blob')}.")
-    return 0 if count else REFUSED
 
 
 for _command in (replay, jobs, cancel):

@@ -15,6 +15,7 @@ from shared.app import BackgroundWork
 from shared.engine.ports import Metrics, Store, Threads
 from shared.engine.ports.leases import GiveUp, HasShare, Lease, Leases
 from shared.engine.ports.settling import Settling
+from shared.errors import InvalidSettings, StorageUnavailable
 from shared.settings import Settings
 from shared.subscriptions.subscription import SubscriptionKey
 from shared.watched_clock import WatchedClock
@@ -46,10 +47,6 @@ class Home(Protocol):
     def background(self) -> Sequence[BackgroundWork]:
         """What the home does by itself in the elected process."""
 
-    @property
-    def fault(self) -> str | None:
-        """Why nothing can be stored now, for readiness and people; ``None``: it can."""
-
     async def open(self, give_up: GiveUp, has_share: HasShare) -> None:
         """
         Take the home, and bring it into the form of this version.
@@ -61,6 +58,9 @@ class Home(Protocol):
             InvalidSettings: another server has it, or it can't be used; the message says what to
                 do.
         """
+
+    def refusal_of(self, error: StorageUnavailable) -> InvalidSettings:
+        """Say of a start that ends by *error* why, and what to do."""
 
     @property
     def is_new(self) -> bool:

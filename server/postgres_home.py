@@ -96,10 +96,7 @@ class PostgresHome(SqlHome):
                 lambda: self._make_store(self._make_database(), give_up=give_up)
             )
         except StorageUnavailable as error:
-            place, cause = self._connecting.place, error.__cause__
-            why = self._connecting.said(cause) if isinstance(cause, psycopg.Error) else str(error)
-            said = f"The database {place} has failed while this server began: {why} Try again."
-            raise StoreRefused(said) from error
+            raise self.refusal_of(error) from error
         finally:
             told.cancel()
         self.store.sender.has_share = has_share
@@ -107,6 +104,13 @@ class PostgresHome(SqlHome):
         # All servers go by the database's time.
         self._clock.follow(self.store.time.now)
         self._clock.storage_answered(self.store.time.now(), 0.0)
+
+    def refusal_of(self, error: StorageUnavailable) -> StoreRefused:
+        place, cause = self._connecting.place, error.__cause__
+        why = self._connecting.said(cause) if isinstance(cause, psycopg.Error) else str(error)
+        return StoreRefused(
+            f"The database {place} has failed while this server began: {why} Try again."
+        )
 
     def _tell_of_waiting(self) -> None:
         telemetry.warning(

@@ -53,7 +53,7 @@ from server.worker import DELIVERING_SECONDS, HANDING_SECONDS, STORING_SECONDS
 from shared import telemetry
 from shared.adapters.threads import SystemThreads
 from shared.engine.ports import OffLoop, Table
-from shared.errors import InvalidSettings
+from shared.errors import InvalidSettings, StorageUnavailable
 from shared.settings import NAMES, Settings
 from shared.wiring import process
 from shared.wiring.settings import log_doubtful_settings
@@ -198,7 +198,10 @@ class RunningServer:
                 telemetry.warning("store.new", detail=lost(folder))
             drop_admin_key(folder, {settings.admin_key, settings.admin_key_2})
         try:
-            await asyncio.to_thread(self._tell_unknown_accounts)
+            try:
+                await asyncio.to_thread(self._tell_unknown_accounts)
+            except StorageUnavailable as error:
+                raise CannotStart(self.home.refusal_of(error).message) from None
             await asyncio.to_thread(self._tell_doubtful_tls)
             await self._serve()
         finally:
@@ -285,7 +288,7 @@ class RunningServer:
         return AsgiApp(
             app=self.app,
             reader=reader,
-            not_ready=lambda: self._not_ready or self.home.fault,
+            not_ready=lambda: self._not_ready or self.home.store.fault or None,
             body_limit=_limits().body_bytes,
             is_guarded=options.is_guarded,
         )

@@ -63,9 +63,5 @@ class SqlHome:
                 telemetry.info("dead_letters.deleted", count=count)
         return False
 
-    @property
-    def fault(self) -> str | None:
-        return self.store.fault or None
-
     def has_waiting(self, key: SubscriptionKey) -> bool:
         return any(key.folded in found for found in self.store.queues.unfinished())

@@ -13,13 +13,15 @@ from server import azure_accounts
 from server.data_folder import MARK, lost
 from server.failure import CannotStart
 from server.sql_home import SqlHome
+from shared.adapters.sql.database import StoreRefused
 from shared.adapters.sql.documents import list_documents
 from shared.adapters.sql.sqlite import reader
-from shared.adapters.sql.sqlite.folder import waiting
+from shared.adapters.sql.sqlite.files import refusal_of
+from shared.adapters.sql.sqlite.folder import DATABASE, waiting
 from shared.adapters.sql.sqlite.store import SqliteStore
 from shared.engine.ports import Table, Threads
 from shared.engine.ports.leases import GiveUp, HasShare
-from shared.errors import InvalidSettings
+from shared.errors import InvalidSettings, StorageUnavailable
 from shared.settings import Settings
 from shared.watched_clock import WatchedClock
 
@@ -64,6 +66,7 @@ class SqliteHome(SqlHome):
         self._make = partial(
             make_store, folder, clock=clock, told=clock.storage_answered, **self._options
         )
+        self._folder = folder
         self._died = asyncio.Event()
 
     async def open(self, give_up: GiveUp, has_share: HasShare) -> None:
@@ -74,6 +77,9 @@ class SqliteHome(SqlHome):
             loop.call_soon_threadsafe(self._died.set)
 
         self.store = await self._off_loop(partial(self._make, died=died, give_up=give_up))
+
+    def refusal_of(self, error: StorageUnavailable) -> StoreRefused:
+        return refusal_of(error, self._folder / DATABASE)
 
     @property
     def is_new(self) -> bool:

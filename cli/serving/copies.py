@@ -64,6 +64,7 @@ def export_blobs(data: Path | None, store: str | None, folder: Path) -> int:
     count, last = 0, ("", "")
     try:
         with reading(data, store) as read:
+            _make(folder)
             while found := read(lambda reading: blobs_after(reading, *last, _AT_ONCE)):  # noqa: B023 - called at once
                 for each in found:
                     path = folder / each.container / each.path
@@ -76,8 +77,12 @@ def export_blobs(data: Path | None, store: str | None, folder: Path) -> int:
     return count
 
 
+def _make(folder: Path) -> None:
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
 def _write(path: Path, body: bytes) -> None:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _make(path.parent)
     if path.exists():  # a blob never changes
         return
     part = path.with_name(path.name + PARTIAL)

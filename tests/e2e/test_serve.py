@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import socket
+import sqlite3
 import ssl
 import subprocess
 import sys
@@ -537,6 +538,27 @@ def test_the_data_of_a_newer_version_are_left_as_they_are(serve, tmp_path):
         assert "it takes Pushgrid 9.9 or newer (schema 99)" in " ".join(server.lines)
     assert (data / DATABASE).read_bytes() == before
     assert not (data / BACKUPS).exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("DROP TABLE documents", "no such table: documents. Check the disk, or restore a backup."),
+        ("DELETE FROM migrations", "tables without their rows, as a copy of the schema alone has."),
+    ],
+)
+def test_data_that_can_t_be_read_are_refused_by_a_sentence(serve, tmp_path, change, said):
+    data = tmp_path / "data"
+    take_folder(data)
+    SqliteDatabase(Folder(data), SystemClock(), SystemThreads()).close()
+    with contextlib.closing(sqlite3.connect(data / DATABASE)) as database, database:
+        database.execute(change)
+
+    server = serve()
+    assert server.code() == 2
+    server.end()
+    assert said in server.lines[-1]
+    assert "Traceback" not in "".join(server.lines)
 
 
 def test_a_port_in_use_is_refused(serve, tmp_path):

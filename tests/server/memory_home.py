@@ -127,10 +127,6 @@ class MemoryHome:
         self.calls: list[str] = []  # in their order
         self._broken = asyncio.Event()
 
-    @property
-    def fault(self) -> str | None:
-        return self.store.fault or None
-
     async def open(self, give_up: GiveUp, has_share: HasShare) -> None:
         del give_up, has_share
         self.calls.append("open")
@@ -142,6 +138,9 @@ class MemoryHome:
             loop.call_soon_threadsafe(self.leases.changed[queue].set)
 
         self.queues.changed = tell
+
+    def refusal_of(self, error: StorageUnavailable) -> InvalidSettings:
+        return InvalidSettings(error.message)
 
     def settling(self, lease: Lease, metrics: Metrics) -> None:
         del lease, metrics

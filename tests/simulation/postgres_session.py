@@ -219,8 +219,10 @@ def _constant(text: str) -> list[Row] | None:
     """Return what a statement answers whatever is stored; ``None``: it depends."""
     if re.search("pg_advisory_xact_lock|pg_terminate_backend|^SELECT set_config", text):
         return [(None,)]
+    if "has_schema_privilege" in text:
+        return [(True,)]
     known: dict[str, list[Row]] = {
-        ASK_SETTINGS: [("on", "on", "", 1)],
+        ASK_SETTINGS: [("on", "on", "", False, 1)],
         "SELECT to_regclass('migrations') FROM pg_namespace LIMIT 1": [("migrations",)],
         "SELECT pg_total_relation_size(to_regclass($1))": [(0,)],
     }

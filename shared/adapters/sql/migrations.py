@@ -158,10 +158,15 @@ def last_migration(rows: Callable[[str], Sequence[Row]], database: str, way_back
     Return the number of the last migration of a database that has one.
 
     Raises:
-        StoreRefused: it takes a program that knows more of them than this one.
+        StoreRefused: it takes a program that knows more of them than this one, or has no rows.
     """
-    found = "SELECT number, oldest, program FROM migrations ORDER BY number DESC LIMIT 1"
-    ((number, oldest, program),) = rows(found)
+    found = rows("SELECT number, oldest, program FROM migrations ORDER BY number DESC LIMIT 1")
+    if not found:
+        raise StoreRefused(
+            f"{database} has tables without their rows, as a copy of the schema alone has. Restore "
+            f"a whole copy{way_back}."
+        )
+    ((number, oldest, program),) = found
     if oldest > LATEST:
         raise StoreRefused(
             f"{database} was last used by a newer Pushgrid, and its schema can't be used by this "

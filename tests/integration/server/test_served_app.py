@@ -197,7 +197,7 @@ def ask(
     asgi = AsgiApp(
         app=app,
         reader=RequestReader(proxies=proxies, client_header=CLIENT_ADDRESS),
-        not_ready=lambda: app.home.fault,
+        not_ready=lambda: app.home.store.fault or None,
         body_limit=LIMIT,
         is_guarded=True,
     )

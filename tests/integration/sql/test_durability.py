@@ -17,6 +17,7 @@ from shared.adapters.sql.database import StoreRefused, WriteOptions, WriteTransa
 from shared.adapters.sql.sqlite.connection import SqliteConnection
 from shared.adapters.sql.sqlite.database import SqliteDatabase
 from shared.errors import Conflict, StorageUnavailable
+from tests.functional.deployment import Logged
 from tests.integration.sql.databases import add, names, opened
 from tests.integration.sql.recorded_disk import DATABASE, WAL, RecordedDisk, restored
 
@@ -266,7 +267,11 @@ def test_a_store_that_can_not_be_made_safe_is_dead(folder: Path, disk: RecordedD
 
 
 def test_a_failed_checkpoint_is_made_good_before_the_next_answer(
-    tmp_path: Path, folder: Path, disk: RecordedDisk, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    folder: Path,
+    disk: RecordedDisk,
+    monkeypatch: pytest.MonkeyPatch,
+    logged: Logged,
 ) -> None:
     monkeypatch.setattr("shared.adapters.sql.sqlite.connection._CHECKPOINT_PAGES", 8)
     with opened(folder, connect=disk.connect) as database:
@@ -276,6 +281,9 @@ def test_a_failed_checkpoint_is_made_good_before_the_next_answer(
         database.write(lambda _: None)  # what follows the commit before is done
         image = disk.after_power_failure()
 
+    (line,) = logged("storage.failed")
+    assert line["error"] == "IOError"
+    assert "checkpoint: " in str(line["detail"])
     with opened(restored(tmp_path / "image", image)) as database:
         assert names(database) == {f"n{number}" for number in range(6)}
 

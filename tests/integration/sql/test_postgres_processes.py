@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
@@ -23,12 +24,29 @@ from shared.adapters.sql.postgres.connecting import Connecting
 from shared.adapters.sql.postgres.store import PostgresStore
 from shared.engine.ports.settling import Answer, Settlement
 from shared.errors import StorageUnavailable
+from tests.functional.deployment import Logged
 from tests.integration.sql.databases import Schema, Time, id_of
 from tests.integration.sql.test_leases import MOST, NEW, RETRIES, prime, texts
 from tests.integration.sql.test_postgres_leases import in_hand, settle
 from tests.integration.sql.test_settling import parts
 
 HOUR = timedelta(hours=1)
+
+
+def test_a_renewal_that_fails_is_logged_with_the_class_of_its_error(
+    schema: Schema, store: Callable[..., PostgresStore], logged: Logged
+) -> None:
+    one, ended = store(), Future[None]()
+    schema.do("DROP TABLE processes")
+
+    def renew() -> None:
+        one.database._ending.set_result(None)
+        one.database.processes.renew()
+
+    one.database._keep(0.0, renew, ended)
+    one.database._ending = Future()
+    assert ended.done()
+    assert [line["error"] for line in logged("storage.failed")] == 2 * ["UndefinedTable"]
 
 
 # ── Judging ──

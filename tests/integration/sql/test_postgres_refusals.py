@@ -38,6 +38,7 @@ from testbed.postgres import (
     running_postgres,
 )
 from tests.functional.deployment import Logged
+from tests.host.running import until
 from tests.package_list import ROOT
 
 
@@ -135,7 +136,23 @@ def test_a_crash_of_a_machine_that_would_lose_events_is_said() -> None:
         for mode, each in lax.items():
             said = rf"standby's disk \(synchronous_commit is {mode}\).*ALTER ROLE"
             assert re.search(said, str(each.check()))
-        assert Connecting(read_url(server.url())).check() is None
+        assert "standby's disk" not in str(Connecting(read_url(server.url())).check())
+
+
+def test_a_synchronous_standby_that_is_not_there_is_said() -> None:
+    """No commit returns, which only the start would show; a role of no rights sees that much."""
+    with running_postgres() as server, running_postgres(follows=server) as standby:
+        server.stop()
+        url = f"{server.url()}&options=-csynchronous_commit%3D"
+        database = Connecting(read_url(server.url()))
+        without = Connecting(read_url(f"{url}local"))
+        server.start("fsync=on", "synchronous_standby_names=standby_1")
+        until(lambda: database.check() is None)  # once it is connected again
+        standby.stop()
+        said = until(database.check)
+        assert "publishers get 503. Start a standby" in said
+        assert "'standby_1'" in said
+        assert "503" not in str(without.check())
 
 
 def test_an_unsafe_database_is_logged(postgres: PostgresServer, logged: Logged) -> None:

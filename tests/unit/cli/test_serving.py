@@ -217,6 +217,17 @@ def test_dead_letters_move_with_what_proves_their_topic(run: Run, tmp_path: Path
         )
 
 
+def test_of_no_dead_letters_an_empty_folder_moves(run: Run, tmp_path: Path) -> None:
+    data, other, folder = tmp_path / "data", tmp_path / "other", tmp_path / "dead letters"
+    with serving(data):
+        exported = run("dead-letters", "export", str(folder), "--data", str(data))
+    imported = run("import", str(folder), "--data", str(other))
+
+    assert (exported.code, imported.code) == (0, 0), exported.err + imported.err
+    assert "0 blobs" in exported.out
+    assert list(folder.iterdir()) == []
+
+
 @pytest.mark.parametrize("name", ["PUSHGRID_STORE", "PUSHGRID_STORE_FILE"])
 def test_a_folder_that_is_named_comes_before_a_database_of_the_environment(
     run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str

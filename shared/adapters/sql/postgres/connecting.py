@@ -278,7 +278,9 @@ def cut(connection: psycopg.Connection[Any]) -> None:
 _SET_MODE = "Turn it on by ALTER ROLE … SET synchronous_commit = on"
 ASK_SETTINGS = (  # of the server and the session
     "SELECT current_setting('synchronous_commit'), current_setting('fsync'),"
-    " current_setting('synchronous_standby_names'), pg_backend_pid()"
+    " current_setting('synchronous_standby_names'),"
+    " EXISTS (SELECT 1 FROM pg_stat_replication),"  # Most roles do not see who they are.
+    " pg_backend_pid()"
 )
 _UNSAFE = (  # where the first two are off
     (
@@ -304,7 +306,7 @@ def check(connection: psycopg.Connection[Any], *, allows_unsafe: bool = False) -
         raise StoreRefused(
             f"The server is PostgreSQL {version}: use one from {OLDEST} to {NEWEST}."
         )
-    ((*found, standbys, session),) = connection.execute(ASK_SETTINGS).fetchall()
+    ((*found, standbys, has_standby, session),) = connection.execute(ASK_SETTINGS).fetchall()
     # A pooler has sessions of its own, of which it tells other numbers.
     if connection.prepare_threshold is not None and session != connection.info.backend_pid:
         raise StoreRefused(f"The database can't be used: {_POOLED}")
@@ -312,9 +314,15 @@ def check(connection: psycopg.Connection[Any], *, allows_unsafe: bool = False) -
     if said and not allows_unsafe:
         raise StoreRefused(f"{said[0]}, or start with --unsafe-store.")
     doubtful = [f"{each}; --unsafe-store allows it." for each in said]
-    if standbys and (mode := found[0]) in ("local", "remote_write"):
+    mode = found[0]
+    if standbys and mode in ("local", "remote_write"):
         doubtful.append(
             f"Commits do not wait for the standby's disk (synchronous_commit is {mode}): what was "
             f"answered may be lost with the primary. {_SET_MODE}."
+        )
+    if standbys and not has_standby and mode not in ("off", "local"):
+        doubtful.append(
+            "No standby is connected, and each commit waits for one: publishers get 503. Start a "
+            f"standby of synchronous_standby_names ('{standbys}'), or take it out there."
         )
     return " ".join(doubtful) or None

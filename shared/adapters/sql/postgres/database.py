@@ -21,7 +21,7 @@ from shared.adapters.sql.postgres.committer import PostgresCommitter
 from shared.adapters.sql.postgres.connecting import SCHEMA, Connecting, check, cut
 from shared.adapters.sql.postgres.connections import PostgresConnections
 from shared.adapters.sql.postgres.processes import DatabaseTime, PostgresProcesses, boottime
-from shared.adapters.sql.postgres.schema import migrate
+from shared.adapters.sql.postgres.schema import check_schema, migrate
 from shared.adapters.sql.postgres.transaction import NOW_MICROS, Process
 from shared.engine.ports import Threads
 from shared.engine.ports.measures import StoreMeasure
@@ -68,6 +68,7 @@ class PostgresDatabase:
                     telemetry.warning("storage.unsafe", detail=doubtful)
                 self.time.tell(connection.execute(f"SELECT {NOW_MICROS}".encode()).fetchall()[0][0])
                 migrate(connection, schema, connecting.place, threads)
+                check_schema(connection, schema, connecting.place)
         except psycopg.Error as error:
             raise connecting.refusal(error) from None
         self._committer = PostgresCommitter(
@@ -187,7 +188,8 @@ class PostgresDatabase:
                 call()
             except StorageUnavailable as error:
                 pause = min(period, _AGAIN_SECONDS)
-                telemetry.error("storage.failed", error="process", detail=str(error))
+                name = type(error.__cause__ or error).__name__
+                telemetry.error("storage.failed", error=name, detail=str(error))
         ended.set_result(None)
 
     def _ends_within(self, seconds: float) -> bool:

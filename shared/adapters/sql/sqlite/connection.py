@@ -281,7 +281,8 @@ class SqliteConnection:
             if self._value("PRAGMA freelist_count") > 2 * _SPARE_PAGES:
                 self.rows(f"PRAGMA incremental_vacuum({_SPARE_PAGES})")
         except (Broken, StorageUnavailable) as error:
-            telemetry.error("storage.failed", error="checkpoint", detail=str(error))
+            name = type(error.__cause__ or error).__name__
+            telemetry.error("storage.failed", error=name, detail=f"checkpoint: {error}")
 
     def close(self) -> None:
         """Leave a database without a WAL, if that is possible."""

@@ -71,12 +71,15 @@ def refused(folder: Folder) -> Iterator[None]:
     try:
         yield
     except (apsw.Error, Broken, StorageUnavailable) as error:
-        cause = error.__cause__ or error
-        raise StoreRefused(_sentence(folder, cause, str(error))) from error
+        raise refusal_of(error, folder.database) from error
 
 
-def _sentence(folder: Folder, cause: BaseException, why: str) -> str:
-    where = f"'{folder.database}'"
+def refusal_of(error: Exception, database: Path) -> StoreRefused:
+    """Say of what has failed at a start what to do."""
+    return StoreRefused(_sentence(f"'{database}'", error.__cause__ or error, str(error)))
+
+
+def _sentence(where: str, cause: BaseException, why: str) -> str:
     match cause:
         case apsw.NotADBError():
             return f"{where} is no SQLite database. Name another folder, or restore a backup."
@@ -86,6 +89,8 @@ def _sentence(folder: Folder, cause: BaseException, why: str) -> str:
             return f"The disk of {where} is full. Make room on it."
         case apsw.ReadOnlyError() | apsw.CantOpenError() | apsw.PermissionsError():
             return f"{where} can't be written. Let it belong to the server's user."
+        case apsw.Error():
+            why = said(cause)
     return f"{where} can't be used: {why}. Check the disk, or restore a backup."
 
 
