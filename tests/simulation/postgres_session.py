@@ -53,7 +53,7 @@ _WORDS: Sequence[tuple[str, str]] = (  # what SQLite says otherwise
 )
 (_FUNCTION,) = (each for each in STATEMENTS[1] if "FUNCTION check_alive" in each)
 #: What the function asks, by its own text.
-_HOLD = "SELECT 1 " + re.sub(
+_CHECK_ALIVE = "SELECT 1 " + re.sub(
     r"\b(wanted(_number)?)\b",
     r":\1",
     re.sub(
@@ -191,7 +191,7 @@ class Session:
 
     def _check_alive(self, id_: int, number: int) -> list[Row]:
         given = {"wanted": id_, "wanted_number": number, "timeline": self._server.timeline}
-        if not self._file.execute(_HOLD, given).fetchall():
+        if not self._file.execute(_CHECK_ALIVE, given).fetchall():
             raise LostProcess(f"process {id_} is not alive any more, or has another number")
         return [(None,)]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time as system_time
 from dataclasses import replace
 from datetime import timedelta
 from threading import Event, Thread
@@ -15,13 +16,14 @@ from pushgrid.testing.memory import START, FakeClock
 from shared.adapters.sql import hand as hand_module
 from shared.adapters.sql import leases
 from shared.adapters.sql.claiming import _DUE, _NEXT
-from shared.adapters.sql.database import micros
+from shared.adapters.sql.database import micros, moment
 from shared.adapters.sql.dialects import POSTGRESQL
 from shared.adapters.sql.hand import BATCH
 from shared.adapters.sql.messages import NEVER as NEVER_DUE
 from shared.adapters.sql.postgres.store import PostgresStore
 from shared.adapters.sql.postgres.transaction import Transaction
 from shared.adapters.sql.queues import RECEIVE_AT_MOST
+from shared.clock import Deadline
 from shared.engine.ports import Queue
 from shared.engine.ports.settling import FollowUp, Settlement
 from shared.errors import StorageUnavailable
@@ -154,6 +156,28 @@ def test_what_is_read_in_order_is_not_read_as_a_whole_to_be_sorted(
         found = store.database.connections.apart(plan)
         assert "Index" in found
         assert "Sort" not in found
+
+
+def test_hours_are_rolled_up_without_a_look_at_the_minutes(
+    schema: Schema, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There are sixty times as many; and a look at all of them keeps every write waiting."""
+    with schema.store():  # makes the schema
+        pass
+    schema.do(
+        "INSERT INTO counts (span, topic, subscription, start, instance, counts)"
+        " SELECT CASE number % 60 WHEN 0 THEN 'hour' ELSE 'minute' END, 'orders', 'crm',"
+        " number * 60000000::bigint, 'one', '[]' FROM generate_series(1, 60000) AS number"
+    )
+    schema.do("ANALYZE counts")
+    read = rows_read(monkeypatch, "^counts(_.*)?$")
+    with schema.store() as store:
+        later = moment(0) + timedelta(days=365)
+        rolled_up = store.counts.roll_up(
+            later, moment(0), Deadline(timedelta(minutes=1), system_time.monotonic)
+        )
+    assert rolled_up == 1000
+    assert sum(read) <= 6 * rolled_up
 
 
 def test_while_a_snapshot_is_held_claims_do_not_read_what_was_claimed_before(
