@@ -16,13 +16,13 @@ class TcpProxy:
     """
     A port of 127.0.0.1 that leads to *target*, until `close`.
 
-    *cuts* is asked about what a client sends: ``before``: its connection is cut before that is
-    passed on; ``after``: after it, and no answer to it comes back.
+    *cuts* is asked about what a client sends, by its connection: ``before``: that is cut before
+    this is passed on; ``after``: after it, and no answer to it comes back.
     """
 
     def __init__(self, target: Callable[[], socket.socket]) -> None:
         self._target = target
-        self.cuts: Callable[[bytes], str | None] = lambda _: None
+        self.cuts: Callable[[socket.socket, bytes], str | None] = lambda *_: None
         self._passes = threading.Event()
         self._passes.set()
         self._lock = threading.Lock()
@@ -83,7 +83,7 @@ class TcpProxy:
                 if client in self._silenced:
                     self.vanished.add(client)
                     continue
-                side = self.cuts(data)
+                side = self.cuts(client, data)
                 if side == "before":
                     break
                 if side == "after":

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
+import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -269,6 +271,8 @@ def _is_stopped(pid: int) -> bool:
 
 # ── The way, and what there is of it ──
 
+_PREPARED = re.compile(rb"P....(\w+)\0COMMIT\0", re.DOTALL)
+
 
 def cut_at_chance(chance: Random) -> Callable[[PostgresDeployment], Attacked]:
     """Make an attack that resets all connections of a server now and then."""
@@ -285,10 +289,14 @@ def cut_at_commits(side: str) -> Callable[[PostgresDeployment], Attacked]:
 
     def attack(deployment: PostgresDeployment) -> Attacked:
         done = 0
+        commits: dict[socket.socket, re.Pattern[bytes]] = {}  # once it is prepared: by its name
 
-        def cuts(data: bytes) -> str | None:
+        def cuts(client: socket.socket, data: bytes) -> str | None:
             nonlocal done
-            if b"COMMIT" not in data or b"REPEATABLE" in data:
+            if prepared := _PREPARED.search(data):
+                commits[client] = re.compile(rb"B....\0" + prepared[1] + rb"\0", re.DOTALL)
+            known = commits.get(client)
+            if b"\0COMMIT\0" not in data and not (known and known.search(data)):
                 return None
             done += 1
             return side if done % 7 == 0 else None
@@ -297,6 +305,7 @@ def cut_at_commits(side: str) -> Callable[[PostgresDeployment], Attacked]:
             time.sleep(SECONDS)
             if deployment.proxy:
                 deployment.proxy.cuts = cuts
+                deployment.proxy.cut()  # It has to see what is prepared.
             wait_until(lambda: done >= 7 * KILLS, REACHED_IN)
             deployment.calm()
             time.sleep(SECONDS)

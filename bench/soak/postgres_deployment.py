@@ -156,7 +156,7 @@ class PostgresDeployment(ServerDeployment):
     def calm(self) -> None:
         super().calm()
         if self.proxy:
-            self.proxy.cuts = lambda _: None
+            self.proxy.cuts = lambda *_: None
 
     # ── The standby ──
 

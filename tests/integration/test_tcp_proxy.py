@@ -58,7 +58,7 @@ def is_cut(client: socket.socket) -> bool:
 def test_a_connection_is_cut_before_what_is_sent_is_passed_on_or_after_it(
     proxy: TcpProxy, client: socket.socket, arrived: list[bytes], side: str
 ) -> None:
-    proxy.cuts = lambda data: side if data == b"two" else None
+    proxy.cuts = lambda _, data: side if data == b"two" else None
     client.sendall(b"two")
     assert is_cut(client)
     with socket.create_connection(("127.0.0.1", proxy.port), timeout=60) as another:
