@@ -289,10 +289,15 @@ def cut_at_commits(side: str) -> Callable[[PostgresDeployment], Attacked]:
 
     def attack(deployment: PostgresDeployment) -> Attacked:
         done = 0
+        readers: set[socket.socket] = set()
         commits: dict[socket.socket, re.Pattern[bytes]] = {}  # once it is prepared: by its name
 
         def cuts(client: socket.socket, data: bytes) -> str | None:
             nonlocal done
+            if b"REPEATABLE" in data:
+                readers.add(client)
+            if client in readers:
+                return None
             if prepared := _PREPARED.search(data):
                 commits[client] = re.compile(rb"B....\0" + prepared[1] + rb"\0", re.DOTALL)
             known = commits.get(client)
