@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from functools import partial
 from typing import Any
@@ -39,10 +39,10 @@ def check_store(options: PostgresOptions) -> str | None:
 
 
 def reading_of(
-    options: PostgresOptions,
+    parameters: Mapping[str, Any],
 ) -> AbstractContextManager[Callable[[Callable[[ReadTransaction], Any]], Any]]:
     """Give what reads the database, whose servers may run. Raises InvalidSettings: it can't be."""
-    return reading(Connecting(options.parameters, prepares=False))
+    return reading(Connecting(parameters, prepares=False))
 
 
 class PostgresHome(SqlHome):

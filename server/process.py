@@ -198,10 +198,7 @@ class RunningServer:
                 telemetry.warning("store.new", detail=lost(folder))
             drop_admin_key(folder, {settings.admin_key, settings.admin_key_2})
         try:
-            try:
-                await asyncio.to_thread(self._tell_unknown_accounts)
-            except StorageUnavailable as error:
-                raise CannotStart(self.home.refusal_of(error).message) from None
+            await asyncio.to_thread(self._tell_unknown_accounts)
             await asyncio.to_thread(self._tell_doubtful_tls)
             await self._serve()
         finally:
@@ -294,7 +291,10 @@ class RunningServer:
         )
 
     def _tell_unknown_accounts(self) -> None:
-        stored = self.home.store.documents.list_all(Table.EVENT_SUBSCRIPTIONS)
+        try:
+            stored = self.home.store.documents.list_all(Table.EVENT_SUBSCRIPTIONS)
+        except StorageUnavailable as error:  # The first read of a start.
+            raise CannotStart(self.home.refusal_of(error).message) from None
         for account, detail in azure_accounts.unknown(stored, self.prepared.settings).items():
             telemetry.warning("account.unknown", account=account, detail=detail)
 

@@ -64,7 +64,7 @@ def reading(data: Path | None, store: str | None) -> AbstractContextManager[Call
         return reader.reading(chosen)
     from server.postgres_home import reading_of
 
-    return reading_of(PostgresOptions(chosen))
+    return reading_of(chosen)
 
 
 def _choose(data: Path | None, store: str | None) -> Path | dict[str, Any]:
