@@ -91,9 +91,9 @@ class WriteOptions:
 
     What *grows* it is refused while too little space is free, where that is known (SQLite).
     *births*: the numbers of all messages that are stored, if all are in hand at once; then a commit
-    of unknown outcome can be repeated.
-    *claims*: the numbers of those that are taken in hand otherwise, which the write may fill in;
-    they stay this process's then. The *catalogue* is held until the commit.
+    of unknown outcome can be repeated. *claims*: the numbers of those that are taken in hand
+    otherwise, which the write may fill in; they stay this process's then. The *catalogue* is held
+    until the commit.
     """
 
     grows: bool = False

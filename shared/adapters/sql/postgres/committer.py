@@ -369,12 +369,12 @@ class PostgresCommitter:
             self._rolled_back(error, is_sent=is_sent)
             raise
         self._note_commit(committed, began)
-        self._be(Own(process, renewals, sent), is_doubtful=False)
+        self._be(Own(process, renewals, sent), needs_number=False)
         return results
 
-    def _be(self, own: Own, *, is_doubtful: bool = True) -> None:
+    def _be(self, own: Own, *, needs_number: bool = True) -> None:
         with self._changing:
-            self.own, self._needs_number = own, is_doubtful
+            self.own, self._needs_number = own, needs_number
 
     def _register(self, former: Process | None = None) -> Own:
         """
